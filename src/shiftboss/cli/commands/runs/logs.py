@@ -79,7 +79,7 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
             print(text, flush=True)
     if is_empty:
         state = "has printed nothing yet" if record.is_live else "printed nothing"
-        print(f"attempt {record.epoch} of {record.bead_id} {state}", file=sys.stderr)
+        print(f"hand-out {record.epoch} of {record.bead_id} {state}", file=sys.stderr)
 
 
 def _lines(record: AttemptRecord, *, follow: bool) -> Iterator[_Line]:
