@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("OWN-11", "OWN-12")
 QUESTION = {"question_id": 1, "bead_id": "t", "question": "which colour?"}
 ASKS = {"kind": "question", "bead_id": "t", "text": "w asks", "command": "answer", "question_id": 1}
 FILES = ASKS | {"kind": "scope_request", "command": "grant", "also": ["refuse"]}
-PARKED = {"kind": "pause", "bead_id": "t", "reason": WAITS_FOR_ANSWER, "until": None}
+PARKED = {"kind": "answer", "bead_id": "t", "reason": WAITS_FOR_ANSWER, "until": None}
 
 
 def seen(
