@@ -188,9 +188,11 @@ class LandedAnswer(Answer):
 
 
 class ReportRunRequest(BusRequest):
-    """`plan_file` is the plan that a run of the swarm has read."""
+    """`plan_file` is the plan that a run of the swarm has read. With `auto_merge`, the run lands
+    what was accepted."""
 
     plan_file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
+    auto_merge: bool = True
 
 
 class ReportRunAnswer(Answer):

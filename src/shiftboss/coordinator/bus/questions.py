@@ -154,7 +154,7 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         },
         task_id=question.task_id,
     )
-    if not _has_open_questions(tx, question):
+    if not tx.open_questions_of_task(question.swarm_id, question.task_id, 1):
         lift_answer_hold(tx, question.swarm_id, question.task_id, now_ms)
 
 
@@ -167,13 +167,6 @@ def _keep_for_next(tx: Transaction, question: Question) -> None:
         earlier = checkpoint.get("instructions")
         checkpoint["instructions"] = "\n".join(filter(None, (earlier, question.answer)))
         tx.save_task(task._replace(checkpoint=json.dumps(checkpoint)))
-
-
-def _has_open_questions(tx: Transaction, answered: Question) -> bool:
-    return any(
-        question.task_id == answered.task_id
-        for question in tx.questions(answered.swarm_id, QUESTIONS_LISTED_MAX, only_open=True)
-    )
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:

@@ -46,7 +46,11 @@ class TaskStarter:
         if budget.tokens is not None or budget.dollars is not None:
             await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
         if self._run.plan_file is not None:
-            await client.call("report_run", plan_file=str(self._run.plan_file))
+            await client.call(
+                "report_run",
+                plan_file=str(self._run.plan_file),
+                auto_merge=self._run.plan.auto_merge,
+            )
         registered = (await read_plan_status(self._run)).views
         used = {
             task["bead_id"]: task["used"] for task in await client.all_of("show_usage", "tasks")
