@@ -228,7 +228,7 @@ class TaskStarter:
 
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
-        reason = refusal_text(error, self._run.client.swarm_id)
+        reason = refusal_text(error, self._run.client.swarm_id, self._run.command_place)
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
