@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from shiftboss.errors import OwnershipOverlap
+from shiftboss.protocol.bus import TaskRequest
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
@@ -344,3 +345,35 @@ async def test_a_run_that_ends_releases_the_files_of_idle_tasks(handoffs: Handof
     assert await handoffs.status("queued") == "open"
     await handoffs.submit("open")
     assert (await handoffs.given("w")).bead_id == "open"
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize("withdrawn", [True, False])
+async def test_a_task_that_lost_its_files_names_the_task_that_has_them(
+    handoffs: HandoffFixture, withdrawn: bool
+) -> None:
+    """Whether it is withdrawn when a worker comes, or refused when it is submitted again."""
+    await handoffs.spawn("t", "a.py", submit=withdrawn)
+    await handoffs.coordinator.runs.release_files(ReleaseFilesRequest(swarm_id=handoffs.swarm_id))
+    if not withdrawn:
+        swarm_id = handoffs.swarm_id
+        await handoffs.coordinator.store.write(lambda tx: tx.release(swarm_id, "t"), swarm_id)
+    other = await handoffs.in_swarm("other")
+    await other.spawn("holder", "a.py")
+    if withdrawn:
+        await handoffs.register("w")
+        await handoffs.look("w")
+    else:
+        with pytest.raises(OwnershipOverlap):
+            await handoffs.submit("t")
+    assert (await handoffs.show("t")).status == "open"
+    request = TaskRequest(swarm_id=handoffs.swarm_id, bead_id="t")
+    (reason,) = (await handoffs.bus_service.why_task(request)).reasons
+    assert (reason.kind, reason.command) == (
+        "overlap",
+        "shiftboss task cancel holder --swarm other",
+    )
+    assert (await handoffs.coordinator.swarms.status(handoffs.swarm_id)).status == "waiting"
+    await handoffs.cancel("t")
+    work = (await handoffs.coordinator.swarms.status(handoffs.swarm_id)).bus
+    assert work.refused_starts == 0, "nothing is left behind"

@@ -10,7 +10,8 @@ import json
 from typing import Any, Final
 
 from shiftboss.coordinator.handoffs.ownership import try_reserve
-from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
+from shiftboss.coordinator.handoffs.refusals import note_refusal, reason_of
+from shiftboss.errors import OwnershipOverlap, UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
@@ -114,15 +115,16 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
             _withdraw(tx, task, in_the_way, now_ms)
 
 
-def _withdraw(tx: Transaction, task: Task, reason: str, now_ms: int) -> None:
+def _withdraw(tx: Transaction, task: Task, overlap: OwnershipOverlap, now_ms: int) -> None:
     """The files of the task were released, and another task has them now. It is open again, until
     it is submitted."""
     tx.save_task(task._replace(status="open", updated_at_ms=now_ms))
+    note_refusal(tx, task.swarm_id, task.task_id, overlap, now_ms)
     tx.add_event(
         task.swarm_id,
         EventKind.TASK_WITHDRAWN,
         now_ms,
-        {"bead_id": task.task_id, "reason": reason},
+        {"bead_id": task.task_id, "reason": reason_of(overlap)},
         task_id=task.task_id,
     )
 

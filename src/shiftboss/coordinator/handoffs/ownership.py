@@ -73,13 +73,13 @@ def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)
 
 
-def try_reserve(tx: Transaction, task: Task, now_ms: int) -> str | None:
+def try_reserve(tx: Transaction, task: Task, now_ms: int) -> OwnershipOverlap | None:
     """Reserve the files of a task that is about to be handed out, if it has released them. Returns
     why that is not possible."""
     try:
         reserve_if_released(tx, task, now_ms)
     except OwnershipOverlap as error:
-        return error.detail.removesuffix("; nothing was changed")
+        return error
     return None
 
 

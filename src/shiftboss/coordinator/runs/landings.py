@@ -42,7 +42,7 @@ def record_run(tx: Transaction, request: ReportRunRequest, now_ms: int) -> Repor
     """Remember the plan of the swarm, for the commands that continue or land it."""
     if tx.take_swarm(request.swarm_id) is None:
         raise UnknownSwarm(request.swarm_id)
-    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms))
+    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms, request.auto_merge))
     return ReportRunAnswer(success=True)
 
 
