@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,12 +14,16 @@ from typing import Any
 
 import pytest
 
+from shiftboss.cli.commands.runs.background import RunFolder
+from shiftboss.errors import Conflict
 from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_in
-from shiftboss.orchestrator.run.leftovers import find_leftovers, reservation
+from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
+from shiftboss.orchestrator.run.leftovers import find_leftovers, remove_leftovers, reservation
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
-from shiftboss.orchestrator.run.run_lock import process_of_run
+from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
 from shiftboss.system.processes import start_ticks
 from tests.commands import Done, on_terminal, running, shiftboss
+from tests.fork_server_process import NEW_CHILDREN
 from tests.plan_runs import PlanProject, task
 from tests.running import RunningServer
 from tests.waiting import wait_until
@@ -59,6 +64,7 @@ class Operator:
     def __call__(self, *arguments: str) -> Done:
         folder = self.project.folder
         own = {"HOME": str(folder / "home"), "PLAN_AGENT_MARKS": str(self.project.marks)}
+        own[NEW_CHILDREN] = "1"  # `--detach` knows its child by its process id
         return shiftboss(*arguments, url=self.url, folder=folder, **own)
 
     def succeeds(self, *arguments: str) -> str:
@@ -139,6 +145,16 @@ def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
     assert "-first\n+changed\n" in shown
     assert "\x1b[" not in shown
     assert before == [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes]
+    # Agents can write the settings of the repository, and their files.
+    project.git("config", "core.pager", f"touch {project.folder}/executed; cat")
+    (tree / "new.txt").write_text("not\n\x1b]0;owned\x07added\n")
+    on_screen = on_terminal(
+        "diff", "a", url=operator.url, columns=80, folder=project.folder, GIT_PAGER="cat"
+    )
+    assert "+\\x1b]0;owned\\x07added\x1b[m" in on_screen
+    on_terminal("diff", "a", url=operator.url, columns=80, folder=project.folder, PAGER="cat")
+    assert not (project.folder / "executed").exists()
+    project.git("config", "--unset", "core.pager")
     work = operator.json("diff", "a")
     assert (work["kind"], work["tree"]) == ("work_tree", str(tree))
     assert {"path": "new.txt", "added": 2, "removed": 0} in work["files"]
@@ -194,7 +210,9 @@ def ended_attempt(project: PlanProject, **facts: str) -> AttemptRecord:
 
 
 @pytest.mark.requirement("OWN-11")
-def test_clean_saves_uncommitted_work_and_needs_no_server(project: PlanProject) -> None:
+def test_clean_saves_uncommitted_work_and_needs_no_server(
+    project: PlanProject, server: RunningServer
+) -> None:
     record = ended_attempt(project)
     tree = Path(record.facts["tree"])
     (tree / "left.txt").write_text("not committed\n")
@@ -210,10 +228,136 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(project: PlanProject) 
     saved = project.git("show", "refs/shiftboss/salvage/a/1:left.txt")
     assert saved == "not committed"
 
-    everything = shiftboss("clean", "--all", "--apply", "--json", folder=project.folder)
+    unknown = shiftboss("clean", "--all", "--apply", folder=project.folder)
+    assert (unknown.code, unknown.out) == (1, "nothing to remove\n")
+    assert unknown.err.startswith("cannot tell what is accepted in s (no server at ")
+    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
+    # A server that does not know the swarm has accepted nothing of it.
+    everything = shiftboss(
+        "clean", "--all", "--apply", "--json", url=server.url, folder=project.folder
+    )
     kinds = [each["kind"] for each in json.loads(everything.out)["removed"]]
     assert kinds == ["branch", "saved_work", "run"]
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
+
+
+LANDED = "0" * 40
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_refs_stay_while_another_swarm_works_on_a_task_of_the_same_name(
+    project: PlanProject, is_live: bool
+) -> None:
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    project.git("update-ref", "refs/shiftboss/salvage/a/1", "HEAD")
+    state = record.folder.parents[2]
+    shutil.copytree(record.folder.parent, state / "runs" / "t")
+    tasks: Tasks = {"a": {"status": "done", "landed_commit": project.git("rev-parse", "HEAD")}}
+    unfinished: Tasks = {"a": {"status": "queued", "landed_commit": None}}
+
+    async def kinds_in(swarm_id: str, *, everything: bool) -> list[str]:
+        holders = [
+            *await find_holders(state, "s", tasks, is_live=False),
+            *await find_holders(state, "t", unfinished, is_live=is_live),
+        ]
+        assert [(each.swarm_id, each.fate) for each in holders] == [("t", "unfinished")]
+        own = {"s": tasks, "t": unfinished}[swarm_id]
+        found, _ = await find_leftovers(
+            state, swarm_id, own, everything=everything, holders=holders
+        )
+        return [each.kind for each in found]
+
+    assert await kinds_in("s", everything=False) == ["run"]
+    assert await kinds_in("s", everything=True) == ["run"]
+    assert await kinds_in("t", everything=True) == ["branch", "saved work", "run"]
+    unreadable = await find_holders(state, "t", None, is_live=False)
+    assert {each.fate for each in unreadable} == {"accepted"}
+    found, _ = await find_leftovers(
+        state, "s", unfinished, everything=True, holders=sorted(unreadable)
+    )
+    assert [each.kind for each in found] == ["run"]
+    found, _ = await find_leftovers(state, "s", tasks, everything=False)
+    assert [each.kind for each in found] == ["branch", "saved work", "run"]
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_a_branch_goes_only_if_all_of_it_has_landed(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    base = project.git("rev-parse", "HEAD")
+    tree = Path(record.facts["tree"])
+    project.git("-C", str(tree), "commit", "--quiet", "--allow-empty", "-m", "After the landing")
+    project.git("worktree", "remove", "--force", str(tree))
+    state = record.folder.parents[2]
+
+    async def branches(landed: str, *, everything: bool = False) -> list[str]:
+        tasks = {"a": {"status": "done", "landed_commit": landed}}
+        found, _ = await find_leftovers(state, "s", tasks, everything=everything)
+        return [each.why for each in found if each.kind == "branch"]
+
+    assert await branches(base) == []
+    assert await branches(LANDED) == []  # the target was rewritten
+    assert await branches(base, everything=True) == [
+        "a has landed, but not all commits of this branch (--all)"
+    ]
+    assert await branches(project.git("rev-parse", "shiftboss/a")) == ["a has landed"]
+    project.git("update-ref", "refs/shiftboss/squashed/s/a", "shiftboss/a")
+    assert await branches(base) == ["a has landed"]
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_squashed_work_is_found_without_its_run(project: PlanProject) -> None:
+    commit = project.git("rev-parse", "HEAD")
+    project.git("update-ref", "refs/shiftboss/squashed/x%3A1/a", commit)
+    (left,) = await find_squashed([project.repo, project.folder / "nothing", project.repo])
+    assert (left.kind, left.swarm_id, left.bead_id) == ("squashed work", "x:1", "a")
+    state = project.folder / ".shiftboss"
+    ((_, failure),) = await remove_leftovers(state, "x:1", [left])
+    assert failure is None
+    assert project.git("for-each-ref", "refs/shiftboss") == ""
+    assert not (state / "runs").exists()
+
+
+@pytest.mark.requirement("OWN-12")
+def test_only_a_run_is_watched_and_stopped(project: PlanProject) -> None:
+    """`land` and `clean` hold the lock of the run as well."""
+    project.plan(task("a"), swarm="s")
+    folder = project.folder / ".shiftboss" / "runs" / "s"
+    with hold_run_lock(folder, "s", "land"):
+        assert "`shiftboss land` is working" in refused(project, "--detach")
+        for option in ("--stop", "--attach"):
+            assert "no run of the swarm s is running" in refused(project, option)
+        is_working = pytest.raises(Conflict, match="`shiftboss land` is working on the swarm s")
+        with is_working, hold_run_lock(folder, "s", "run"):
+            pass
+
+
+def refused(project: PlanProject, option: str) -> str:
+    done = shiftboss("run", "plan.yaml", option, folder=project.folder)
+    assert done.code == 1, done
+    return done.err
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_run_that_ends_while_it_is_stopped_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as run:
+        started = start_ticks(run.pid)
+        (tmp_path / "lock").write_text(json.dumps({"pid": run.pid, "started": started}))
+
+        def end_first(pid: int, number: int) -> None:
+            monkeypatch.undo()
+            run.communicate()
+            os.kill(pid, number)
+
+        monkeypatch.setattr(os, "kill", end_first)
+        stopped = RunFolder(tmp_path, Path("plan.yaml"), []).stop()
+    assert json.loads(stopped.document)["stopped"] is True
 
 
 @pytest.mark.requirement("OWN-11")

@@ -11,7 +11,7 @@ from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.tables import cell, plain_table
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftovers import Leftover
+    from shiftboss.orchestrator.run.leftover_items import Leftover
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 

@@ -53,7 +53,8 @@ class AttemptRecord:
         """Whether the agent may still print something."""
         if "ended_at" in _read_facts(self.folder):
             return False
-        return process_of_run(self.folder.parent) is not None
+        process = process_of_run(self.folder.parent)
+        return process is not None and process.role == "run"
 
 
 def begin_record(

@@ -61,7 +61,7 @@ class GitCommand:
 
     def argv(self, *options: str) -> list[str]:
         command, *rest = self.arguments
-        return ["git", *SETTINGS, command, *options, *rest]
+        return ["git", "--no-pager", *SETTINGS, command, *options, *rest]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -74,7 +74,7 @@ async def land_plan(
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
         landing_queue = LandingQueue(run, Lander(run.paths.landing), only=frozenset(tasks))
         try:
-            with run.paths.lock():
+            with run.paths.lock("land"):
                 while await landing_queue.land_all(await read_plan_status(run)):
                     pass
             return landing_outcome(run, landing_queue, await read_plan_status(run), tasks)

@@ -9,74 +9,22 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any
 
 from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
-from shiftboss.orchestrator.git.private_refs import break_stale_locks, landing_ref
+from shiftboss.orchestrator.git.private_refs import break_stale_locks
 from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.run.leftover_items import OVER, Fate, Kept, Leftover, fate_of
+from shiftboss.orchestrator.run.leftover_refs import Holder, refs_of_tasks, why_over
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
-from shiftboss.orchestrator.worktrees.salvage import salvage_refs
 from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
-
-Kind = Literal["work tree", "branch", "saved work", "landing", "attempt", "run", "reservation"]
-Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
-_OVER: Final = ("landed", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """`name` is a path or a ref, `why` the reason why it can be removed. `commit` is where a ref
-    points to: one that has moved since is not deleted. A reservation is that of the task `bead_id`
-    on the server; its name are the files."""
-
-    kind: Kind
-    swarm_id: str
-    name: str
-    why: str
-    size: int = 0
-    repo: Path | None = None
-    commit: str = ""
-    worktree: Worktree | None = None
-    bead_id: str = ""
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "kind": self.kind.replace(" ", "_"),
-            "swarm_id": self.swarm_id,
-            "name": self.name,
-            "bead_id": self.bead_id or None,
-            "repo": None if self.repo is None else str(self.repo),
-            "bytes": self.size,
-            "why": self.why,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What stays, why, and the command that helps."""
-
-    swarm_id: str
-    bead_id: str
-    why: str
-    command: str
-
-
-def fate_of(task: Mapping[str, Any] | None) -> Fate:
-    """What became of a task. An unknown one counts as unfinished, so that nothing is lost."""
-    if task is None:
-        return "unfinished"
-    if task.get("landed_commit") is not None:
-        return "landed"
-    if task["status"] == "cancelled":
-        return "cancelled"
-    return "accepted" if task["status"] == "done" else "unfinished"
 
 
 def repos_of_run(state: Path, swarm_id: str) -> list[str]:
@@ -96,26 +44,32 @@ def reservation(
     return Leftover("reservation", swarm_id, files, why, bead_id=str(holder["bead_id"]))
 
 
-def ended_runs(state: Path) -> list[str]:
-    """The swarms whose runs have ended."""
+def list_runs(state: Path) -> dict[str, bool]:
+    """The swarms that have a run in the state folder, and whether it is alive."""
     folder = state / RUNS_FOLDER
     runs = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [run.name for run in runs if run.is_dir() and process_of_run(run) is None]
+    return {run.name: process_of_run(run) is not None for run in runs if run.is_dir()}
 
 
 async def find_leftovers(
-    state: Path, swarm_id: str, tasks: Mapping[str, Mapping[str, Any]], *, everything: bool
+    state: Path,
+    swarm_id: str,
+    tasks: Mapping[str, Mapping[str, Any]],
+    *,
+    everything: bool,
+    holders: Sequence[Holder] = (),
 ) -> tuple[list[Leftover], list[Kept]]:
     """What an ended run has left. `tasks` are the tasks of the swarm as the server shows them. With
-    `everything`, work of unfinished tasks counts too, but never accepted work that has not
-    landed."""
+    `everything`, work of unfinished tasks counts too, but never accepted work that has not landed.
+    `holders` are the tasks of all runs whose refs must stay."""
     attempts = await asyncio.to_thread(attempts_of_run, state, swarm_id)
     fates = {name: fate_of(tasks.get(name)) for name in {each.bead_id for each in attempts}}
-    removable = {name for name, fate in fates.items() if fate in _OVER}
+    removable = {name for name, fate in fates.items() if fate in OVER}
     if everything:
         removable |= {name for name, fate in fates.items() if fate == "unfinished"}
     found = [leftover async for leftover in _worktrees(attempts)]
-    found += [leftover async for leftover in _refs(attempts, fates, removable)]
+    over = [each for each in attempts if each.bead_id in removable]
+    found += await refs_of_tasks(over, tasks, holders, everything=everything)
     found += await asyncio.to_thread(_folders, state, swarm_id, attempts, fates, removable)
     run = state / RUNS_FOLDER / swarm_id
     kept = [_kept(run, name, fates[name]) for name in sorted(fates) if name not in removable]
@@ -128,7 +82,9 @@ async def remove_leftovers(
     """Remove them; returns each with the reason why it could not be removed, or None. Raises
     Conflict if a run of the swarm has started in the meantime."""
     results: list[tuple[Leftover, str | None]] = []
-    with hold_run_lock(state / RUNS_FOLDER / swarm_id, swarm_id):
+    run = state / RUNS_FOLDER / swarm_id
+    # Of squashed work, the folder of the run may be gone; taking the lock would create it again.
+    with hold_run_lock(run, swarm_id, "clean") if run.is_dir() else nullcontext():
         for leftover in leftovers:
             try:
                 await _remove(leftover)
@@ -181,42 +137,6 @@ async def _find_worktrees(repo: Path, trees: Path) -> list[Worktree]:
     return await asyncio.to_thread(lambda: list(find_worktrees(common, trees)))
 
 
-async def _refs(
-    attempts: list[AttemptRecord], fates: Mapping[str, Fate], removable: set[str]
-) -> AsyncIterator[Leftover]:
-    """The branch, the saved work and the landing of every task that is over."""
-    places = {
-        (attempt.bead_id, Path(attempt.facts["repo"]), attempt.facts["branch"], attempt.swarm_id)
-        for attempt in attempts
-        if "branch" in attempt.facts and attempt.bead_id in removable
-    }
-    for bead_id, folder, branch, swarm_id in sorted(places):
-        try:
-            repo = await GitRepo.at(folder)
-        except ShiftbossError:
-            continue
-        kinds: dict[str, Kind] = {
-            f"refs/heads/{branch}": "branch",
-            salvage_refs(bead_id): "saved work",
-            landing_ref(bead_id): "landing",
-        }
-        checked_out = await repo.checkouts_by_branch()
-        for prefix, kind in kinds.items():
-            for ref, commit in await _list_refs(repo, prefix):
-                if ref.removeprefix("refs/heads/") in checked_out:
-                    continue
-                why = _why(bead_id, fates[bead_id])
-                yield Leftover(kind, swarm_id, ref, why, repo=repo.common, commit=commit)
-
-
-async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str]]:
-    output = await repo.text(
-        "the refs", "for-each-ref", "--format=%(refname) %(objectname)", prefix
-    )
-    pairs = [line.split() for line in output.splitlines()]
-    return [(ref, commit) for ref, commit in pairs]
-
-
 def _folders(
     state: Path,
     swarm_id: str,
@@ -234,18 +154,12 @@ def _folders(
             "attempt",
             swarm_id,
             str(attempt.folder),
-            _why(attempt.bead_id, fates[attempt.bead_id]),
+            why_over(attempt.bead_id, fates[attempt.bead_id]),
             _size(attempt.folder),
         )
         for attempt in attempts
         if attempt.bead_id in removable
     ]
-
-
-def _why(bead_id: str, fate: Fate) -> str:
-    if fate == "unfinished":
-        return f"{bead_id} is not finished: this is the only copy of its work (--all)"
-    return f"{bead_id} has landed" if fate == "landed" else f"{bead_id} was cancelled"
 
 
 def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:

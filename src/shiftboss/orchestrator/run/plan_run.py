@@ -99,7 +99,7 @@ async def run_to_completion(
 ) -> RunOutcome:
     """With `retry`, tasks that an earlier run gave up get one more attempt. With `wait`, the run
     stays while a task waits for a person."""
-    with run.paths.lock():
+    with run.paths.lock("run"):
         write_run_facts(run.paths.folder, run.plan_file, run.client.server.address)
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)

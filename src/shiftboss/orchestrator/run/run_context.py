@@ -16,7 +16,7 @@ from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.progress import Progress
-from shiftboss.orchestrator.run.run_lock import hold_run_lock
+from shiftboss.orchestrator.run.run_lock import Role, hold_run_lock
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoff_requests import Landing, Review
@@ -56,9 +56,9 @@ class RunPaths:
     def scratch(self, assignment: AgentAssignment) -> Path:
         return self.folder / assignment.name
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, role: Role) -> AbstractContextManager[None]:
         """Lock the swarm: only one orchestrator works on it at a time. Raises Conflict."""
-        return hold_run_lock(self.folder, self.swarm_id)
+        return hold_run_lock(self.folder, self.swarm_id, role)
 
 
 def _refuse_inside_repository(trees: Path) -> None:

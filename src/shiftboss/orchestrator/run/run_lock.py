@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
@@ -22,11 +22,16 @@ from shiftboss.system.processes import start_ticks
 LOCK_NAME: Final = "lock"
 
 
+Role = Literal["run", "land", "clean"]
+
+
 class RunProcess(NamedTuple):
-    """`started` tells the process from a later one with the same id."""
+    """`started` tells the process from a later one with the same id. `role` is the command that it
+    is: only a run has agents, and can be watched and stopped."""
 
     pid: int
     started: int
+    role: str = "run"
 
     @property
     def is_alive(self) -> bool:
@@ -34,7 +39,7 @@ class RunProcess(NamedTuple):
 
 
 @contextmanager
-def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
+def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
     """Raises Conflict if another process works on the swarm."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / LOCK_NAME).open("a") as lock:
@@ -43,7 +48,7 @@ def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
         except OSError:
             raise _is_held(folder, swarm_id) from None
         lock.truncate(0)
-        process = RunProcess(os.getpid(), start_ticks(os.getpid()) or 0)
+        process = RunProcess(os.getpid(), start_ticks(os.getpid()) or 0, role)
         lock.write(json.dumps(process._asdict()))
         lock.flush()
         try:
@@ -53,6 +58,12 @@ def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
 
 
 def _is_held(folder: Path, swarm_id: str) -> Conflict:
+    holder = process_of_run(folder)
+    if holder is not None and holder.role != "run":
+        return Conflict(
+            f"`shiftboss {holder.role}` is working on the swarm {swarm_id}, process {holder.pid}",
+            hint="wait until it has finished",
+        )
     facts = read_run_facts(folder)
     command = f"shiftboss run {shlex.quote(facts.plan)}" if facts is not None and facts.plan else ""
     return Conflict(
@@ -67,7 +78,8 @@ def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
     try:
         members = json.loads((folder / LOCK_NAME).read_text())
-        process = RunProcess(int(members["pid"]), int(members["started"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        role = str(members.get("role", "run"))
+        process = RunProcess(int(members["pid"]), int(members["started"]), role)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return process if process.is_alive else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -62,6 +63,12 @@ class RunFolder:
     def detach(self) -> Output:
         """Start the same command line in a session of its own, and wait until it works."""
         running = process_of_run(self._folder)
+        if running is not None and running.role != "run":
+            raise NotStarted(
+                f"`shiftboss {running.role}` is working on the swarm {self._swarm_id}, process "
+                f"{running.pid}",
+                hint=f"when it has finished: {self.command('--detach')}",
+            )
         if running is not None:
             raise NotStarted(
                 f"the swarm {self._swarm_id} is running already, process {running.pid}",
@@ -121,7 +128,7 @@ class RunFolder:
     def attach(self, *, as_json: bool) -> int:
         """Show the run until it ends; returns its exit code. Ctrl-C ends only the view. As JSON,
         only its outcome is shown."""
-        process = process_of_run(self._folder)
+        process = self._process()
         if process is None:
             result = read_result(self._folder)
             if result is None:
@@ -193,10 +200,11 @@ class RunFolder:
 
     def stop(self) -> Output:
         """Stop the run as Ctrl-C would, and wait until it has given its tasks back."""
-        process = process_of_run(self._folder)
+        process = self._process()
         if process is None:
             raise self._not_running()
-        os.kill(process.pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it may end just now
+            os.kill(process.pid, signal.SIGTERM)
         if not _wait(lambda: not process.is_alive, STOP_SECONDS):
             raise NotStarted(
                 f"process {process.pid} did not stop within {STOP_SECONDS:.0f} seconds",
@@ -206,6 +214,11 @@ class RunFolder:
             {"swarm_id": self._swarm_id, "pid": process.pid, "stopped": True},
             lambda: print_line(f"stopped; to continue: {self.command()}"),
         )
+
+    def _process(self) -> RunProcess | None:
+        """Not that of `land` or `clean`, which hold the same lock."""
+        process = process_of_run(self._folder)
+        return process if process is not None and process.role == "run" else None
 
     def _not_running(self) -> NotRunning:
         return NotRunning(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +15,16 @@ from shiftboss.cli.common.client import NoServer, RequestRefused, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
-from shiftboss.errors import Conflict, ShiftbossError
+from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
+from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftovers import Kept, Leftover
+    from shiftboss.orchestrator.run.leftover_items import Kept, Leftover
+    from shiftboss.orchestrator.run.leftover_refs import Holder
 
 Tasks = dict[str, dict[str, Any]]
+# None: they could not be read.
+TasksByRun = dict[str, Tasks | None]
 # With the reason why it could not be removed, or None.
 Removal = tuple["Leftover", str | None]
 
@@ -40,8 +46,9 @@ def clean(
     """List what ended runs have left behind, and remove it with --apply.
 
     That is: work trees, branches, saved work, the folders with logs, and with --all the files that
-    unfinished tasks keep reserved: these tasks are cancelled. Nothing of a run that is alive is
-    listed, and accepted work that has not landed always stays.
+    unfinished tasks keep reserved: these tasks are cancelled. With --all, it is also the verified
+    commits of squashed work, which receipts name. Nothing of a run that is alive is listed, and
+    accepted work that has not landed always stays.
 
     \b
     Example:
@@ -51,44 +58,123 @@ def clean(
     cleaning = _Cleaning(session, state_folder(), everything)
     found, kept = cleaning.find()
     if apply:
-        return _removed(cleaning.remove(found), kept, cleaning.notes)
+        return _removed(cleaning.remove(found), kept, cleaning)
     return Output.of(
         {"leftovers": [each.as_json() for each in found], "kept": _kept_json(kept)},
         lambda: _show_found(found, kept, everything=everything),
-        notes=cleaning.notes,
+        cleaning.error,
+        cleaning.notes,
     )
 
 
+class CannotTell(ShiftbossError):
+    code = "cannot_tell"
+    title = "It is not known which work is accepted"
+
+
 class _Cleaning:
-    """`notes` are for people: what could not be looked at."""
+    """`notes` are for people: what could not be looked at. `unknown` are the swarms whose tasks
+    could not be read, with the reasons: with --all, nothing of them is removed."""
 
     def __init__(self, session: ServerSession, state: Path, everything: bool) -> None:
         self._session = session
         self._state = state
         self._everything = everything
         self.notes: list[str] = []
+        self.unknown: dict[str, str] = {}
 
     def find(self) -> tuple[list[Leftover], list[Kept]]:
-        from shiftboss.orchestrator.run.leftovers import ended_runs, find_leftovers
+        from shiftboss.orchestrator.run.leftovers import list_runs
 
+        runs = list_runs(self._state)
+        tasks = {swarm_id: self._tasks(swarm_id) for swarm_id in runs}
+        holders = asyncio.run(self._holders(runs, tasks))
         found: list[Leftover] = []
         kept: list[Kept] = []
-        for swarm_id in ended_runs(self._state):
-            tasks = self._tasks(swarm_id)
-            finding = find_leftovers(self._state, swarm_id, tasks, everything=self._everything)
-            leftovers, staying = asyncio.run(finding)
-            found += self._reservations(swarm_id, tasks) + leftovers
+        for swarm_id, is_live in runs.items():
+            if is_live or (self._everything and tasks[swarm_id] is None):
+                continue
+            leftovers, staying = self._find_in_run(swarm_id, tasks[swarm_id] or {}, holders)
+            found += leftovers
             kept += staying
-        return found, kept
+        return _once([*found, *self._squashed(runs, tasks)]), kept
 
-    def _tasks(self, swarm_id: str) -> Tasks:
-        """By their id. Without a server and its database, all of them count as unfinished."""
+    async def _holders(self, runs: Mapping[str, bool], tasks: TasksByRun) -> list[Holder]:
+        from shiftboss.orchestrator.run.leftover_refs import find_holders
+
+        holders: set[Holder] = set()
+        for swarm_id, is_live in runs.items():
+            holders |= await find_holders(self._state, swarm_id, tasks[swarm_id], is_live=is_live)
+        return sorted(holders, key=lambda holder: holder[:2])
+
+    def _find_in_run(
+        self, swarm_id: str, tasks: Tasks, holders: list[Holder]
+    ) -> tuple[list[Leftover], list[Kept]]:
+        from shiftboss.orchestrator.run.leftovers import find_leftovers
+
+        leftovers, staying = asyncio.run(
+            find_leftovers(
+                self._state, swarm_id, tasks, everything=self._everything, holders=holders
+            )
+        )
+        return self._reservations(swarm_id, tasks) + leftovers, staying
+
+    def _squashed(self, runs: Mapping[str, bool], tasks: TasksByRun) -> list[Leftover]:
+        """Those of swarms that are known here, and whose runs have ended."""
+        from shiftboss.orchestrator.run.leftover_items import fate_of
+        from shiftboss.orchestrator.run.leftover_refs import find_squashed
+        from shiftboss.orchestrator.run.leftovers import repos_of_run
+
+        repos = {Path(repo) for swarm_id in runs for repo in repos_of_run(self._state, swarm_id)}
+        listed = asyncio.run(find_squashed({*repos, self._state.parent}))
+        known = {swarm_id: tasks for swarm_id, tasks in tasks.items() if not runs[swarm_id]}
+        for swarm_id in {each.swarm_id for each in listed} - runs.keys():
+            with contextlib.suppress(NoServer, RequestRefused):
+                known[swarm_id] = self._read_tasks(swarm_id)
+        found = [
+            each
+            for each in listed
+            if fate_of((known.get(each.swarm_id) or {}).get(each.bead_id)) == "landed"
+        ]
+        if found and not self._everything:
+            self.notes.append(
+                f"{pluralize(len(found), 'ref')} of squashed work stay: they keep the commits that "
+                "receipts name; to list them: shiftboss clean --all"
+            )
+            return []
+        return found
+
+    def _tasks(self, swarm_id: str) -> Tasks | None:
+        """By their id. None: they cannot be read."""
+        try:
+            return self._read_tasks(swarm_id)
+        except (NoServer, RequestRefused) as error:
+            if self._everything:
+                self.unknown[swarm_id] = error.detail
+            else:
+                note = f"{swarm_id}: its tasks count as unfinished, because {error.detail}"
+                self.notes.append(note)
+        return None
+
+    def _read_tasks(self, swarm_id: str) -> Tasks:
+        """Raises NoServer or RequestRefused. A swarm that does not exist has no accepted work."""
         try:
             pages = bus_pages(self._session.client, "list_tasks", swarm_id, None)
-        except (NoServer, RequestRefused) as error:
-            self.notes.append(f"{swarm_id}: its tasks count as unfinished, because {error.detail}")
-            return {}
-        return {task["bead_id"]: task for task in join_pages(pages, "tasks")["tasks"]}
+            return {task["bead_id"]: task for task in join_pages(pages, "tasks")["tasks"]}
+        except RequestRefused as error:
+            if error.problem.get("code") != UnknownSwarm.code:
+                raise
+        return {}
+
+    @property
+    def error(self) -> CannotTell | None:
+        if not self.unknown:
+            return None
+        swarms = [f"{swarm_id} ({reason})" for swarm_id, reason in self.unknown.items()]
+        return CannotTell(
+            f"cannot tell what is accepted in {', '.join(swarms)}: nothing of it is removed",
+            hint="start its server, or leave out --all",
+        )
 
     def _reservations(self, swarm_id: str, tasks: Tasks) -> list[Leftover]:
         if not self._everything or not tasks:
@@ -135,7 +221,14 @@ class _Cleaning:
             return [(each, error.detail) for each in own]
 
 
-def _removed(results: list[Removal], kept: list[Kept], notes: list[str]) -> Output:
+def _once(found: list[Leftover]) -> list[Leftover]:
+    """Several swarms may have worked on a task of the same name, and so have the same refs."""
+    return list({(each.kind, each.repo, each.name): each for each in reversed(found)}.values())[
+        ::-1
+    ]
+
+
+def _removed(results: list[Removal], kept: list[Kept], cleaning: _Cleaning) -> Output:
     failed = [(each, reason) for each, reason in results if reason is not None]
     removed = [each for each, reason in results if reason is None]
 
@@ -155,8 +248,10 @@ def _removed(results: list[Removal], kept: list[Kept], notes: list[str]) -> Outp
             "kept": _kept_json(kept),
         },
         view,
-        NotRemoved(f"{len(failed)} of {len(results)} could not be removed") if failed else None,
-        notes,
+        NotRemoved(f"{len(failed)} of {len(results)} could not be removed")
+        if failed
+        else cleaning.error,
+        cleaning.notes,
     )
 
 

@@ -58,25 +58,45 @@ async def _print_diff(
     work = await find_work(handoff, task, of_claim=of_claim)
     head = f"{task['bead_id']}: {work.source}, against {work.old[:12]}"
     print(printable(head), file=sys.stderr, flush=True)
+    options = ["--color=never", *(["--stat"] if stat else [])]
     async with diff_command(work) as command:
-        options = ["--color=auto" if _has_colours() else "--color=never"]
-        code = await asyncio.to_thread(_run_git, command, [*options, *(["--stat"] if stat else [])])
-    if code != 0:
+        run = _show_on_terminal if is_terminal() else _write
+        succeeded = await asyncio.to_thread(run, command, options)
+    if not succeeded:
         raise typer.Exit(1)
 
 
-def _run_git(command: GitCommand, options: list[str]) -> int:
-    """Git writes to our own output. It uses its pager only on a terminal."""
-    environment = command.environment
-    del environment["LC_ALL"]  # people and their pager read the output, in their own language
-    environment |= {"LC_ALL": os.environ["LC_ALL"]} if "LC_ALL" in os.environ else {}
+def _write(command: GitCommand, options: list[str]) -> bool:
+    """Git writes to our own output, which is a file or a pipe: every byte counts there."""
     argv = command.argv(*options)
-    return subprocess.run(argv, cwd=command.folder, env=environment, check=False).returncode
+    done = subprocess.run(argv, cwd=command.folder, env=_environment(command), check=False)
+    return done.returncode == 0
 
 
-def _has_colours() -> bool:
-    """Git does not know NO_COLOR."""
-    return is_terminal() and not os.environ.get("NO_COLOR")
+def _show_on_terminal(command: GitCommand, options: list[str]) -> bool:
+    """Nothing that an agent has written reaches the terminal, or a pager, unchanged."""
+    from shiftboss.cli.common.pager import choose_pager, page, users_git_settings
+    from shiftboss.cli.views.patches import patch_lines
+
+    pager = choose_pager(os.environ, users_git_settings())
+    with subprocess.Popen(
+        command.argv(*options),
+        cwd=command.folder,
+        env=_environment(command),
+        stdout=subprocess.PIPE,
+    ) as git:
+        assert git.stdout is not None
+        lines = (line.decode(errors="replace").removesuffix("\n") for line in git.stdout)
+        colours = not os.environ.get("NO_COLOR") and "--stat" not in options
+        is_complete = page(patch_lines(lines, colours=colours), pager)
+    return git.returncode == 0 or not is_complete
+
+
+def _environment(command: GitCommand) -> dict[str, str]:
+    """People read the output, in their own language."""
+    environment = command.environment
+    del environment["LC_ALL"]
+    return environment | ({"LC_ALL": os.environ["LC_ALL"]} if "LC_ALL" in os.environ else {})
 
 
 async def _document(handoff: dict[str, Any], task: dict[str, Any], *, of_claim: bool) -> Output:
