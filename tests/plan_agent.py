@@ -167,6 +167,8 @@ def main() -> None:
     if "quit" in words and WAS_REFUSED and is_first_time("quit"):
         sys.exit("giving up")
     misbehave(words)
+    if "read" in words:
+        return
     work(words)
     if "vanish" in words:
         shutil.rmtree(Path.cwd())

@@ -54,6 +54,7 @@ ShiftbossError
 
 from __future__ import annotations
 
+import shlex
 from typing import ClassVar
 
 
@@ -247,10 +248,14 @@ class TaskEnded(Conflict):
     code = "task_ended"
     title = "The task has ended"
 
-    def __init__(self, task_id: str, status: str) -> None:
+    def __init__(self, task_id: str, status: str, swarm_id: str | None = None) -> None:
+        """With `swarm_id`, the hint says how a cancelled task is brought back."""
+        is_back_possible = status == "cancelled" and swarm_id is not None
+        command = f"shiftboss task retry {shlex.quote(task_id)} --swarm {swarm_id}"
         super().__init__(
             f"Task {task_id} is {status}; nothing was changed",
             field="bead_id",
+            hint=f"`{command}` brings it back" if is_back_possible else None,
             facts={"task_status": status},
         )
 

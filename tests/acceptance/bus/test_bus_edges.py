@@ -217,6 +217,8 @@ def test_submitting_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> N
     for bead_id, status in (("t", "done"), ("c", "cancelled")):
         problem = refused(executing, SUBMIT, {"bead_id": bead_id}, 409, "task_ended")
         assert (problem["task_status"], problem["dispatched"]) == (status, False)
+    back = f"`shiftboss task retry c --swarm {executing.swarm_id}` brings it back"
+    assert problem["hint"] == back
     refused(executing, "/bus/retry_task", {"bead_id": "t"}, 409, "task_ended")
     assert snapshot(executing) == before
 

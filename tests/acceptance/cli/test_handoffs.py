@@ -26,11 +26,12 @@ def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Hand
 def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Handoffs) -> None:
     more = ("--readonly", "src/lib/jwt.py", "--target", "main", "--strategy", "file-based")
     done = handoffs.spawn(more=more)
+    show_prompt = f"shiftboss handoff show t-1 --swarm {handoffs.swarm} --prompt"
     assert done.out.splitlines() == [
         "t-1 has contract version 1 and is open",
         "owns src/auth/",
         f"done when: {CRITERION}",
-        "to see the worker's prompt: shiftboss handoff show t-1 --prompt",
+        f"to see the worker's prompt: {show_prompt}",
     ]
     view = handoffs.json("handoff", "show", "t-1")
     assert view["handoff"]["contract"] == {
@@ -337,7 +338,9 @@ def test_a_task_that_only_reads_is_spawned_by_a_flag(handoffs: Handoffs) -> None
         refused = handoffs.run(*spawn, *wrong)
         assert refused.code == 1
         assert "give --files or --read-only" in refused.err
-    done = handoffs.run(*spawn, "--read-only")
+    done = handoffs.run(*spawn, "--read-only", "--landing", "squash", "--review", "required")
     assert (done.code, done.err) == (0, "")
+    view = handoffs.json("handoff", "show", "reads")
+    assert (view["landing"], view["review"]) == ("squash", "required")
     assert "owns nothing: it only reads" in done.out
     assert any("nothing: it only reads" in line for line in _shown(handoffs, "reads"))

@@ -24,9 +24,10 @@ def is_gone(pid: int) -> Callable[[], bool]:
 
 @pytest.mark.requirement("OWN-01", "OWN-03")
 def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> None:
-    project.plan(task("one"), task("two"), task("three", "one", "two"))
+    reads = task("look", do="read", files_owned=[])
+    project.plan(task("one"), task("two"), task("three", "one", "two"), reads)
     outcome = project.run()
-    assert sorted(outcome["landed"]) == ["one", "three", "two"]
+    assert sorted(outcome["landed"]) == ["look", "one", "three", "two"]
     assert sorted(project.landed()[1:3]) == ["Add one", "Add two"]
     assert project.landed()[3] == "Add three"
     assert (project.repo / "three.py").exists(), "the files of the checked-out target are updated"

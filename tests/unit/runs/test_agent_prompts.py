@@ -53,6 +53,17 @@ def test_if_ci_comes_first_the_agent_commits_and_exits() -> None:
     assert "request_scope" in text
 
 
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_task_that_only_reads_is_not_asked_to_commit(claims: bool) -> None:
+    text = run_prompt(TASK._replace(files=[], claims=claims))
+    assert "Change and commit nothing. Say what you found in" in text
+    assert "Commit, then" not in text
+    assert "Commit and exit" not in text
+    assert "FILE" not in text
+    assert ("When done: swarm_complete(" in text) == claims
+    assert estimate_tokens(text.split("TASK")[0]) <= 100
+
+
 @pytest.mark.requirement("CC-08")
 @pytest.mark.parametrize(
     "task",

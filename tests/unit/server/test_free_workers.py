@@ -77,3 +77,39 @@ def test_nobody_skips_the_store_while_an_offer_may_be_taken_over() -> None:
     send(workers, 5, DONE, "v")
     send(workers, 6, ENDED, "u", worker="gone")
     assert workers.take("s", "w")
+
+
+def offer(workers: FreeWorkers, swarm_id: str, worker: str = "gone") -> None:
+    data = {"worker": worker, "bead_id": "u", "received": False}
+    workers.on_event(Event(swarm_id, 1, ASSIGNED.value, 0, ""), data)
+
+
+@pytest.mark.requirement("OWN-19")
+def test_offers_that_were_forgotten_keep_polls_at_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as they can last."""
+    monkeypatch.setattr(free_workers, "WORKERS_MAX", 4)
+    workers = FreeWorkers()
+    offer(workers, "s")
+    for number in range(10):
+        offer(workers, f"swarm-{number}")
+    assert len(workers._offered) <= 4
+    send(workers, 2, ASSIGNED, "t")
+    send(workers, 3, DONE, "t")
+    assert not workers.take("s", "w")
+    send(workers, 4, ASSIGNED, "t")
+    send(workers, 5, DONE, "t")
+    workers._offers_unknown_until = 0.0
+    assert workers.take("s", "w")
+
+
+@pytest.mark.requirement("OWN-19")
+def test_an_offer_of_a_deleted_swarm_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = FreeWorkers()
+    offer(workers, "s")
+    send(workers, 2, ASSIGNED, "t")
+    send(workers, 3, DONE, "t")
+    monkeypatch.setattr(free_workers, "OFFER_SECONDS", 0.0)
+    assert workers.take("s", "w")
+    assert workers._offered == {}

@@ -9,11 +9,11 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, halts, locks, milestones, repos
 from shiftboss.coordinator.contract.attempts import earlier_checkpoint
 from shiftboss.coordinator.contract.done_reports import check_done_runs
+from shiftboss.coordinator.contract.git_work import read_git_work
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
     InvalidRequest,
-    ShiftbossError,
     UnknownCheckpoint,
     UnknownHandoff,
 )
@@ -41,25 +41,10 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
 from shiftboss.store.port import Store, Transaction
-
-
-async def work_of(
-    evidence: Evidence, handoff: Handoff, commit: str | None = None
-) -> WorkSinceBase | None:
-    """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
-    read now: a report does not fail because of it."""
-    if commit is None and handoff.branch is None:
-        return None
-    rev = commit or f"refs/heads/{handoff.branch}"
-    try:
-        return await evidence.work_since(handoff.repo, handoff.base_commit, rev)
-    except ShiftbossError:
-        return None
 
 
 class ContractService:
@@ -117,7 +102,7 @@ class ContractService:
             sha = await self._evidence.commit_of(handoff.repo, report.commit)
             if sha is not None and handoff.branch is not None and handoff.ci is not None:
                 await self._check_on_branch(handoff.repo, sha, handoff.branch)
-        return milestones.GitFacts(sha, await work_of(self._evidence, handoff, sha))
+        return milestones.GitFacts(sha, await read_git_work(self._evidence, handoff, sha))
 
     async def _check_on_branch(self, repo: str, sha: str, branch: str) -> None:
         """CI of a commit that is not on the branch says nothing about the repo."""

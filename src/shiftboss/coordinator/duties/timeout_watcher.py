@@ -8,8 +8,8 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
+from shiftboss.coordinator.contract.git_work import read_git_work
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.contract.service import work_of
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
@@ -59,7 +59,7 @@ class TimeoutWatcher(Timer):
             policy=self._policy,
             seen=seen,
             tip=tip,
-            work=await work_of(self._evidence, handoff, tip) if handoff and moved else None,
+            work=await read_git_work(self._evidence, handoff, tip) if handoff and moved else None,
             now_ms=now_ms,
         )
         return await self.store.write(climb, seen.swarm_id)

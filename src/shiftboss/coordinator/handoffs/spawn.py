@@ -166,7 +166,7 @@ def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int
     task = tx.task(request.swarm_id, request.bead_id)
     if task is not None:
         if is_ended(task):
-            raise TaskEnded(task.task_id, task.status)
+            raise TaskEnded(task.task_id, task.status, task.swarm_id)
         return task
     if request.subtask_title is None:
         raise InvalidRequest(

@@ -34,6 +34,7 @@ from shiftboss.orchestrator.run.plan_status import PlanStatus
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
+from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.runs.merge_tasks import (
     is_merge_active,
     is_merge_task,
@@ -215,7 +216,7 @@ class LandingQueue:
                 epic_summary=self._run.plan.goal,
                 repo=task["repo_name"] or task["repo"],
                 base=await base_commit(repo_path(repo), task["target"], []),
-                branch=f"shiftboss/{merge_id}",
+                branch=task_branch(merge_id),
                 target=task["target"],
                 policy=task["policy"],
                 landing=task["landing"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -173,11 +173,17 @@ async def _watch_events(
             async for event in events.follow():
                 if event["event"] in _WAKING_EVENTS:
                     wake_up.set()
-                if event["event"] == "attempt_ended":
-                    for worker in workers:
-                        worker.end_if(event["data"]["bead_id"], event["data"]["epoch"])
+                _tell_workers(workers, event["event"], event["data"])
         except ServerUnreachable:
             await asyncio.sleep(pause)
+
+
+def _tell_workers(workers: Sequence[RunWorker], kind: str, data: Mapping[str, Any]) -> None:
+    for worker in workers:
+        if kind == "attempt_ended":
+            worker.end_if(data["bead_id"], data["epoch"])
+        elif kind == "answer_delivered":
+            worker.note_delivered(data["bead_id"], data["epoch"], data["question_id"])
 
 
 async def _until_over(

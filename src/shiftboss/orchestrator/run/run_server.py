@@ -24,6 +24,7 @@ from shiftboss.orchestrator.run.server_process import (
     ServerOptions,
     ServerProcess,
     is_released,
+    waits_for,
 )
 from shiftboss.system.state_folder import ServerRecord, operator_token, read_server_file
 
@@ -123,6 +124,6 @@ async def _running_server(options: ServerOptions, progress: Progress) -> ServerR
         if record is not None or is_late or await is_released(options.database):
             return record
         if is_first:
-            progress.log("", f"waiting for another server to release {options.database}")
+            progress.log("", waits_for(options.database))
         is_first = False
         await asyncio.sleep(DATABASE_POLL_SECONDS)

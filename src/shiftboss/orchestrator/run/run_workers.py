@@ -29,6 +29,10 @@ class RunWorker:
         if self._attempt is not None:
             self._attempt.end_if(bead_id, epoch)
 
+    def note_delivered(self, bead_id: str, epoch: int, question_id: int) -> None:
+        if self._attempt is not None:
+            self._attempt.note_delivered(bead_id, epoch, question_id)
+
     async def end_if_blocked(self) -> None:
         """The run is over, so no answer will reach an agent that waits for one."""
         if self._attempt is not None:

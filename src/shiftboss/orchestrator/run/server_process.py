@@ -81,6 +81,8 @@ class ServerProcess:
 
     async def start(self) -> str:
         """Returns the address, which stays the same after a restart."""
+        if not await is_released(self._options.database):
+            self._progress.log("", waits_for(self._options.database))
         await _wait_for_database(self._options.database)
         for _ in range(START_TRIES):
             line = await self._start_and_read_line()
@@ -215,6 +217,10 @@ async def _until_free(database: str) -> None:
         if is_file(database) and await is_released(database):
             await asyncio.sleep(RETURN_SECONDS)
             is_free = await is_released(database)
+
+
+def waits_for(database: str) -> str:
+    return f"waiting for another server to release {database}"
 
 
 async def is_released(database: str) -> bool:

@@ -24,6 +24,7 @@ from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.paths.braces import normalize_patterns
+from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
@@ -188,7 +189,7 @@ class TaskStarter:
                 epic_summary=run.plan.goal,
                 repo=str(repo_path(repo)),
                 base=base,
-                branch=f"shiftboss/{task.id}",
+                branch=task_branch(task.id),
                 target=target,
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),

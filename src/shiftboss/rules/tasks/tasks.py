@@ -102,7 +102,7 @@ def has_left_checkpoint(task: Task, worker: str) -> bool:
 
 def check_can_submit(task: Task) -> None:
     if is_ended(task):
-        raise TaskEnded(task.task_id, task.status)
+        raise TaskEnded(task.task_id, task.status, task.swarm_id)
 
 
 def check_epoch(assignment: Assignment, epoch: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +17,15 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     DescriptionFile,
     Files,
     Generated,
+    LandingKind,
+    LandingOption,
     OnlyPrompt,
     OnlyReads,
     Readonly,
     Replace,
     Repo,
+    ReviewKind,
+    ReviewOption,
     Setup,
     StrategyName,
     Submit,
@@ -60,6 +65,8 @@ def spawn(
     base: Base = None,
     branch: Branch = None,
     target: Target = None,
+    landing: LandingOption = LandingKind.MERGE,
+    review: ReviewOption = ReviewKind.NONE,
     strategy: StrategyName = None,
     criterion: Criterion = None,
     readonly: Readonly = None,
@@ -87,6 +94,8 @@ def spawn(
         "base": base,
         "branch": branch,
         "target": target,
+        "landing": landing.value,
+        "review": review.value,
         "strategy": strategy,
         "success_criteria": criterion or [],
         "files_readonly": readonly,
@@ -101,7 +110,8 @@ def spawn(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
-        answer, lambda: _show_spawned(parse_answer(answer, "contract_version"), only_prompt=prompt)
+        answer,
+        lambda: _show_spawned(parse_answer(answer, "contract_version"), swarm, only_prompt=prompt),
     )
 
 
@@ -118,7 +128,7 @@ def _read_description(text: str | None, file: Path | None) -> str | None:
         raise BadDescription(f"{file} is not UTF-8 text") from error
 
 
-def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
+def _show_spawned(answer: dict[str, Any], swarm: str, *, only_prompt: bool) -> None:
     if only_prompt:
         print_text(answer["prompt"])
         return
@@ -131,7 +141,8 @@ def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
         print_line(f"done when: {criterion}")
     if answer.get("model"):
         print_line(f"model: {answer['model']}")
-    print_line(f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt")
+    command = f"shiftboss handoff show {shlex.quote(task_id)} --swarm {swarm} --prompt"
+    print_line(f"to see the worker's prompt: {command}")
 
 
 @handoff.command("show")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -59,6 +60,26 @@ Branch = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(metavar="BRANCH", help="The branch to land on; merges from it are not checked."),
+]
+
+
+class LandingKind(StrEnum):
+    MERGE = "merge"
+    SQUASH = "squash"
+
+
+class ReviewKind(StrEnum):
+    NONE = "none"
+    REQUIRED = "required"
+
+
+LandingOption = Annotated[
+    LandingKind,
+    typer.Option("--landing", help="How accepted work lands: as it is, or as one commit."),
+]
+ReviewOption = Annotated[
+    ReviewKind,
+    typer.Option("--review", help="Whether the operator has to approve the work before it lands."),
 ]
 StrategyName = Annotated[
     str | None, typer.Option(metavar="NAME", help="The strategy that split the goal.")

@@ -1,0 +1,22 @@
+"""What git has of the work on a task, for reports and checkpoints."""
+
+from __future__ import annotations
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.port import Evidence
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.checkpoints import Work
+
+
+async def read_git_work(
+    evidence: Evidence, handoff: Handoff, commit: str | None = None
+) -> Work | None:
+    """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
+    read now: a report does not fail because of it."""
+    if commit is None and handoff.branch is None:
+        return None
+    rev = commit or f"refs/heads/{handoff.branch}"
+    try:
+        return await evidence.work_since(handoff.repo, handoff.base_commit, rev)
+    except ShiftbossError:
+        return None
