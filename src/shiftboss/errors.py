@@ -157,7 +157,7 @@ class UnknownTask(NotFound):
         super().__init__(
             f"Unknown task: {task_id}",
             field=field,
-            hint="add it first: `shiftboss task add ID --title TEXT`",
+            hint="`shiftboss task list` shows those that there are; add it first if it is new",
         )
 
 
@@ -178,7 +178,7 @@ class UnknownHandoff(NotFound):
         super().__init__(
             f"Task {task_id} has no handoff",
             field="bead_id",
-            hint="create one first: swarm_spawn_subtask, or `shiftboss handoff spawn`",
+            hint="create one first: swarm_spawn_subtask, or the command handoff spawn",
         )
 
 
@@ -350,7 +350,8 @@ class StaleContract(Conflict):
             f"The contract of {task_id} is at version {current}, the report names {reported}; "
             "nothing was changed",
             field="contract_version",
-            hint="read the current version: `shiftboss handoff show`, or the tool show_handoff",
+            hint=f"read the current version: `shiftboss handoff show {task_id}`, or the tool "
+            "show_handoff",
             facts={"current_version": current},
         )
 

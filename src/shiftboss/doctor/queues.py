@@ -67,7 +67,7 @@ def _halts(halts: Sequence[Members]) -> Iterator[Finding]:
         yield problem(
             "queues",
             f"halt {halt['halt_id']} stops {', '.join(halt['repos'])}: {halt['reason']}",
-            f"fix the cause, then run: shiftboss resume {halt['halt_id']} --reason TEXT",
+            f"fix the cause, then run: shiftboss resume {halt['halt_id']} --reason 'it is fixed'",
         )
 
 
@@ -128,8 +128,7 @@ def _waiting(tasks: Sequence[Members], seconds: int, now_ms: int) -> Iterator[Fi
             "queues",
             f"no worker takes {ready} that {'is' if len(late) == 1 else 'are'} ready; "
             f"{longest['bead_id']} has been waiting for {waited}",
-            "start more workers, or look for a stuck one with shiftboss worker list, then run: "
-            "shiftboss worker reset NAME",
+            "start more workers, or reset one that is stuck; `shiftboss worker list` shows them",
         )
 
 

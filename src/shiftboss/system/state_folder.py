@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.json_files import read_json_object
 from shiftboss.system.private_files import is_private, read_private, write_once, write_private
 
 SERVER_FILE: Final = "server.json"
@@ -107,17 +108,15 @@ def write_server_file(folder: Path, record: ServerRecord) -> None:
 def read_server_file(folder: Path) -> ServerRecord | None:
     """What the file says; the server may be gone. None if there is no such file, or one that a
     server of this user would not have written: a cloned repository may contain it."""
-    try:
-        descriptor = os.open(folder / SERVER_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not is_private(os.fstat(descriptor)):
-                return None
-            members = json.loads(file.read(_SERVER_FILE_BYTES_MAX))
-        return ServerRecord(
-            str(members["address"]), int(members["pid"]), str(members["started_at"])
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+    members = read_json_object(
+        folder / SERVER_FILE,
+        {"address": str, "pid": int, "started_at": str},
+        bytes_max=_SERVER_FILE_BYTES_MAX,
+        accepts=is_private,
+    )
+    if members is None:
         return None
+    return ServerRecord(members["address"], members["pid"], members["started_at"])
 
 
 def remove_server_file(folder: Path, record: ServerRecord) -> None:

@@ -164,7 +164,7 @@ def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes_it(
     assert fatal[0].startswith("t-core: fatal, 1 in a row: halt (halt 1) (question ")
     shown = server.ok("repo", "list")
     assert "of app, core: a key is in it" in " ".join(shown)
-    assert "shiftboss resume 1 --reason TEXT" in shown[-1]
+    assert "shiftboss resume 1 --reason 'it is fixed'" in shown[-1]
     refused = server.run("repo", "can-spawn", "app")
     assert "halt 1: a key is in it" in refused.err
     resume = ("resume", "1", "--reason", "revoked")

@@ -26,12 +26,11 @@ def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Hand
 def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Handoffs) -> None:
     more = ("--readonly", "src/lib/jwt.py", "--target", "main", "--strategy", "file-based")
     done = handoffs.spawn(more=more)
-    show_prompt = f"shiftboss handoff show t-1 --swarm {handoffs.swarm} --prompt"
     assert done.out.splitlines() == [
         "t-1 has contract version 1 and is open",
         "owns src/auth/",
         f"done when: {CRITERION}",
-        f"to see the worker's prompt: {show_prompt}",
+        f"to see the worker's prompt: shiftboss handoff show t-1 --prompt --swarm {handoffs.swarm}",
     ]
     view = handoffs.json("handoff", "show", "t-1")
     assert view["handoff"]["contract"] == {

@@ -68,7 +68,10 @@ def test_a_receipt_is_shown_and_listed(accepted: Handoffs) -> None:
     assert row[:3] == ["t-1", accepted.swarm, answer["commit"][:12]]
     assert row[-3:] == ["Title", "of", "t-1"]
     unknown = accepted.run("receipt", "show", "t-9")
-    assert unknown.err == "Unknown task: t-9; add it first: `shiftboss task add ID --title TEXT`\n"
+    assert unknown.err == (
+        "Unknown task: t-9; `shiftboss task list` shows those that there are; "
+        "add it first if it is new\n"
+    )
 
 
 @pytest.mark.requirement("OWN-02")

@@ -85,12 +85,14 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
     assert "usage 1,530 tokens, $1.25 (10 tokens without a price)" in status
     assert "used up" in status
     (question,) = json.loads(commands.run("questions", "list", "--json").out)["questions"]
-    assert "shiftboss budget set --task a" in question["question"]
+    raise_it = "shiftboss budget set --swarm default --task a --tokens 3040"
+    assert f"`{raise_it}`" in question["question"]
     assert any("used up" in line for line in commands.ok("events", "default"))
 
     refused = commands.run("budget", "set", "--task", "a", "--tokens", "9000")
     assert (refused.code, refused.out) == (1, "")
     assert "only the operator may raise a budget" in refused.err
+    assert "`shiftboss budget set --swarm default --task a --tokens 9000`" in refused.err
     # The usage and the hold survive a server crash.
     commands.server.kill()
     commands.server.start()

@@ -14,7 +14,10 @@ from tests.client import Client
 from tests.commands import environment, on_terminal, shiftboss
 from tests.running import RunningServer
 
-UNKNOWN = "Unknown task: nope; add it first: `shiftboss task add ID --title TEXT`\n"
+UNKNOWN = (
+    "Unknown task: nope; `shiftboss task list` shows those that there are; "
+    "add it first if it is new\n"
+)
 
 
 def issue(bead_id: str, **members: object) -> str:

@@ -104,6 +104,8 @@ async def test_other_files_need_the_contacts_decision(
     (question,) = await handoffs.questions()
     assert question.contact == "alice"
     assert f"not granted by rule: {why}" in question.question
+    assert f"`shiftboss scope grant 1 --swarm {handoffs.swarm_id}`" in question.question
+    assert asked.request_id == 1
     assert "I need it" in question.question
     assert (await handoffs.attempt("t")).state is WorkerState.BLOCKED
     assert await owned(handoffs) == ["a.py"]

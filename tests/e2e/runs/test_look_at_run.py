@@ -158,7 +158,8 @@ def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
     work = operator.json("diff", "a")
     assert (work["kind"], work["tree"]) == ("work_tree", str(tree))
     assert {"path": "new.txt", "added": 2, "removed": 0} in work["files"]
-    assert operator("diff", "a", "--claim").err.startswith("a has no claim yet")
+    no_claim = operator("diff", "a", "--claim").err
+    assert no_claim.startswith("a has no claim yet; show its work so far: shiftboss diff a --swarm")
 
     assert "test_b.py" in operator.succeeds("diff", "b", "--stat")
     landed = operator.json("diff", "b")

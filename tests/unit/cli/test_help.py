@@ -92,7 +92,7 @@ def _documented() -> list[str]:
     text = (ROOT_FOLDER / "docs" / "how-to.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.DOTALL | re.M)
     lines = [line for block in blocks for line in re.findall(r"^shiftboss .*$", block, re.M)]
-    return [re.split(r" +[>#|&] ", line)[0] for line in lines if not line.endswith("\\")]
+    return [re.split(r" +[>#|&](?: |$)", line)[0] for line in lines if not line.endswith("\\")]
 
 
 @pytest.mark.requirement("OWN-11")

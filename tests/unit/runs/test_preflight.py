@@ -50,6 +50,12 @@ def test_a_plan_that_can_run_has_no_findings() -> None:
         (READY, {"branch": "mian"}, "branch", "no branch 'mian'; did you mean 'main'?"),
         (READY, {"branch": "v2"}, "branch", "create it: git -C '/my app' branch v2"),
         (
+            READY._replace(remote_branches=frozenset({"fork/a&b", "origin/a&b", "x/a&b"})),
+            {"branch": "a&b"},
+            "branch",
+            "create it: git -C '/my app' branch 'a&b' 'origin/a&b'",
+        ),
+        (
             READY._replace(remote_branches=frozenset(["origin/v2"])),
             {"branch": "v2"},
             "branch",

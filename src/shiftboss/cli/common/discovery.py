@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -69,7 +70,9 @@ def state_folders() -> Iterator[Path]:
     """
     database = _database_from_environment()
     if database is not None:
-        yield from filter(_is_own, [database.absolute().parent])
+        chosen = database.absolute().parent
+        if _is_own(chosen.resolve()):
+            yield chosen
         return
     here = _current_folder()
     yield from filter(_is_own, (folder / STATE_FOLDER for folder in (here, *here.parents)))
@@ -114,6 +117,7 @@ def _database_from_environment() -> Path | None:
 
 def _is_own(folder: Path) -> bool:
     try:
-        return folder.is_dir() and folder.stat().st_uid == os.getuid()
+        status = folder.lstat()  # a link may have come with a cloned repository
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     except OSError:
         return False

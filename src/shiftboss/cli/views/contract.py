@@ -62,7 +62,8 @@ def halt_lines(halts: Sequence[Members], at: datetime) -> list[Text]:
         since, repos = ago_ms(halt["at_ms"], at), ", ".join(halt["repos"])
         text = f"halt {halt['halt_id']}, {since}, of {repos}: {halt['reason']}"
         lines.append(Text(printable(text), style="bold red"))
-        lines.append(Text(f"  lift it with: shiftboss resume {halt['halt_id']} --reason TEXT"))
+        command = f"shiftboss resume {halt['halt_id']} --reason 'it is fixed'"
+        lines.append(Text(f"  lift it with: {command}"))
     return lines
 
 

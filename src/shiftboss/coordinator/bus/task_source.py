@@ -43,7 +43,7 @@ class _TrackerImport:
             raise Conflict(
                 f"{self._request.bead_id} depends on more than {LOOKUPS_MAX} unknown tasks",
                 field="bead_id",
-                hint="import them first: `shiftboss task import FILE.jsonl`",
+                hint="import the file of the tracker first, with the command task import",
             )
         task = await self._find_task(task_id)
         if task is None:

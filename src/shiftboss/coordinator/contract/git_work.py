@@ -5,12 +5,12 @@ from __future__ import annotations
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.checkpoints import WorkSinceBase
 
 
 async def read_git_work(
     evidence: Evidence, handoff: Handoff, commit: str | None = None
-) -> Work | None:
+) -> WorkSinceBase | None:
     """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
     read now: a report does not fail because of it."""
     if commit is None and handoff.branch is None:

@@ -48,7 +48,8 @@ def check_not_halted(tx: Transaction, task: Task) -> None:
         raise RepoBlocked(
             f"{task.task_id} is halted: {halt.reason}; nothing was changed",
             field="task_id",
-            hint=f"the operator can resume it: `shiftboss resume {halt.halt_id}`",
+            hint="the operator can resume it: "
+            f"`shiftboss resume {halt.halt_id} --reason 'it is fixed'`",
         )
 
 

@@ -133,10 +133,13 @@ def _ask_contact(
     now_ms: int,
 ) -> ScopeView:
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
+    # The swarm is locked, so nobody else takes this number.
+    newest = tx.scope_requests(row.swarm_id, 1, only_open=False)
+    number = f"{newest[0].request_id + 1 if newest else 1} --swarm {row.swarm_id}"
     question = (
         f"{held.worker} asks for {', '.join(row.paths)}, which the contract of {row.task_id} does "
-        f"not own: {row.reason} (not granted by rule: {objection}). Decide with `shiftboss scope "
-        "grant|refuse`."
+        f"not own: {row.reason} (not granted by rule: {objection}). Decide with "
+        f"`shiftboss scope grant {number}` or `shiftboss scope refuse {number}`."
     )
     asked = row._replace(question_id=questions.ask(tx, held, contact, question, now_ms))
     asked = asked._replace(request_id=tx.add_scope_request(asked))
@@ -229,7 +232,7 @@ def _check_wider(owned: list[str], readonly: list[str], row: ScopeRequest) -> No
         raise InvalidRequest(
             f"paths: {covered} matches a pattern of files_readonly, which takes precedence",
             field="paths",
-            hint="replace the contract: `shiftboss handoff spawn --replace`",
+            hint="replace the contract (handoff spawn with --replace)",
         )
 
 

@@ -145,8 +145,8 @@ def _check_may_change(tx: Transaction, current: Handoff | None, *, replace: bool
         raise HandoffExists(
             f"{current.task_id} has a handoff, version {current.version}; nothing was changed",
             field="bead_id",
-            hint="request more files with request_scope; the operator can replace it with "
-            "`shiftboss handoff spawn --replace`",
+            hint="request more files with request_scope; the operator can replace it (handoff "
+            "spawn with --replace)",
             facts={"contract_version": current.version, "contract_hash": current.hash},
         )
     attempt = tx.assignment(current.swarm_id, current.task_id)

@@ -90,6 +90,6 @@ class SpawnPolicy(NamedTuple):
         if not self.open_to_all:
             raise Forbidden(
                 "only the operator may spawn here; nothing was changed",
-                hint="the operator spawns with `shiftboss handoff spawn`, or opens it to all with "
+                hint="the operator spawns with the command handoff spawn, or opens it to all with "
                 "`shiftboss serve --spawning everybody`",
             )

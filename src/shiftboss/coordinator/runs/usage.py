@@ -26,6 +26,7 @@ from shiftboss.rules.runs import budgets
 from shiftboss.rules.runs.budgets import MICRO, exceeded_limit
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, Hold, ProcessUsage, Totals
 from shiftboss.rules.tasks.tasks import Question
+from shiftboss.rules.tasks.waiting import raise_budget_command, set_budget_command
 from shiftboss.store.port import Transaction
 
 
@@ -167,7 +168,7 @@ def _without_operator_rights(current: BudgetRecord | None, proposed: BudgetRecor
         raise Forbidden(
             "only the operator may raise a budget; nothing was changed",
             field="tokens" if current is None or proposed.tokens != current.tokens else "dollars",
-            hint="`shiftboss budget set`, with the operator's token",
+            hint=f"`{set_budget_command(proposed)}`, with the operator's token",
         )
     return current if current is not None and current.by_operator else proposed
 
@@ -232,7 +233,9 @@ def _ask(
     contact = DEFAULT_CONTACT
     if handoff is not None:
         contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
-    named = "" if task_id == WHOLE_SWARM else f" --task {task_id}"
+    budget = tx.budget(request.swarm_id, task_id)
+    used = tx.usage_totals(request.swarm_id, task_id)
+    command = raise_budget_command(request.swarm_id, task_id, budget, used)
     return questions.put(
         tx,
         Question(
@@ -242,8 +245,8 @@ def _ask(
             epoch=0,
             worker=request.name,
             contact=contact,
-            question=f"{reason}. No more of its tasks are handed out. Raise it with `shiftboss "
-            f"budget set{named} --swarm {request.swarm_id}`, or cancel the remaining tasks.",
+            question=f"{reason}. No more of its tasks are handed out. Raise it with `{command}`, "
+            "or cancel the remaining tasks.",
             asked_at_ms=now_ms,
         ),
     )

@@ -15,11 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.output import ERROR_LOG, OUTPUT_LOG
 from shiftboss.orchestrator.run.run_lock import process_of_run
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.system.json_files import read_json_object
 from shiftboss.system.private_files import write_private
 
 _RECORD: Final = "attempt.json"
@@ -38,7 +41,11 @@ class AttemptRecord:
 
     @property
     def settings(self) -> PlanAgent:
-        return PlanAgent.model_validate(self.facts.get("settings") or {"kind": "command"})
+        """Those of a plain command, if the record has none that are valid."""
+        try:
+            return PlanAgent.model_validate(self.facts["settings"])
+        except (KeyError, ValidationError):
+            return PlanAgent(kind="command")
 
     @property
     def output(self) -> Path:
@@ -103,11 +110,13 @@ def _attempts(run: Path) -> Iterator[AttemptRecord]:
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads((folder / _RECORD).read_text())
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
+    """What is in the record, if it is of the right type: an agent can write this file."""
+    facts = read_json_object(folder / _RECORD) or {}
+    return {
+        name: value
+        for name, value in facts.items()
+        if isinstance(value, dict if name == "settings" else str)
+    }
 
 
 def _now() -> str:

@@ -79,7 +79,7 @@ async def find_work(
         raise NoWork(
             f"{task['bead_id']} has no claim yet",
             field="claim",
-            hint=f"show its work so far: shiftboss diff {task['bead_id']}",
+            hint=f"show its work so far: shiftboss diff {_named(task)}",
         )
     has_landed = task.get("landed_commit") is not None
     if claim is not None and (of_claim or has_landed or claim["state"] != "refused"):
@@ -92,9 +92,13 @@ async def find_work(
             f"{task['bead_id']} has no work: no work tree, no branch {handoff['branch']} and no "
             f"saved work in {handoff['repo']}",
             field="task",
-            hint=f"see its state: shiftboss task show {task['bead_id']}",
+            hint=f"see its state: shiftboss task show {_named(task)}",
         )
     return work
+
+
+def _named(task: Mapping[str, Any]) -> str:
+    return f"{task['bead_id']} --swarm {task['swarm_id']}"
 
 
 async def _claimed(repo: GitRepo, base: str, commit: str, landed: str | None) -> TaskWork | None:

@@ -71,42 +71,47 @@ async def read_plan_status(run: RunContext) -> PlanStatus:
     views = await _tasks_by_id(run, "list_tasks")
     landable = await _tasks_by_id(run, "list_landable")
     status = await run.client.call("get_status", waiting=True)
-    parked = {hold["bead_id"] for hold in status["holds"] if hold["kind"] == "answer"}
-    waiting = [reason for reason in status["waiting"] if reason["until"] is None]
-    asking = {
-        reason["question_id"]: reason["bead_id"]
-        for reason in waiting
-        if reason["kind"] in ("question", "scope_request")
-        and (reason["bead_id"] in parked or _waits_for_answer(views.get(reason["bead_id"])))
-    }
-    held = _held_tasks(views, waiting, asking)
-    questions = await _questions(run, waiting, asking)
-    return PlanStatus(views, landable, held, questions, frozenset(asking.values()))
+    questions: list[dict[str, Any]] = []
+    if any(reason["kind"] == "question" for reason in status.get("waiting", [])):
+        questions = (await run.client.call("list_questions", only_open=True))["questions"]
+    return plan_status_of(views, landable, status, questions)
 
 
 async def _tasks_by_id(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
     return {task["bead_id"]: task for task in await run.client.all_of(operation, "tasks")}
 
 
-async def _questions(
-    run: RunContext, waiting: Sequence[Mapping[str, Any]], asking: Mapping[int, str]
-) -> list[dict[str, Any]]:
-    """Those that want an answer in words."""
-    in_words = {reason["question_id"] for reason in waiting if reason["kind"] == "question"}
-    if not in_words & asking.keys():
-        return []
-    answer = await run.client.call("list_questions", only_open=True)
-    return [
+def plan_status_of(
+    views: Mapping[str, dict[str, Any]],
+    landable: Mapping[str, dict[str, Any]],
+    status: Mapping[str, Any],
+    questions: Sequence[dict[str, Any]],
+) -> PlanStatus:
+    """`status` is the answer of get_status, `questions` are all that are open. An answer leaves out
+    what has no value."""
+    holds = status.get("holds", [])
+    parked = {hold["bead_id"] for hold in holds if hold["kind"] == "answer"}
+    waiting = [reason for reason in status.get("waiting", []) if "until" not in reason]
+    asking = {
+        reason["question_id"]: reason
+        for reason in waiting
+        if reason["kind"] in ("question", "scope_request")
+        and (reason["bead_id"] in parked or _waits_for_answer(views.get(reason["bead_id"])))
+    }
+    to_answer = [
         question
-        for question in answer["questions"]
-        if question["question_id"] in in_words & asking.keys()
+        for question in questions
+        if (reason := asking.get(question["question_id"])) and reason["kind"] == "question"
     ]
+    held = _held_tasks(views, waiting, asking)
+    asking_tasks = frozenset(reason["bead_id"] for reason in asking.values())
+    return PlanStatus(views, landable, held, to_answer, asking_tasks)
 
 
 def _held_tasks(
     views: Mapping[str, dict[str, Any]],
     waiting: Sequence[Mapping[str, Any]],
-    asking: Mapping[int, str],
+    asking: Collection[int],
 ) -> dict[str, str]:
     """The tasks that wait for a person, with the server's reason. `asking` are the questions that
     keep their tasks from continuing."""
@@ -115,11 +120,11 @@ def _held_tasks(
         for reason in waiting:
             if reason["kind"] not in kinds:
                 continue
-            text = in_one_line(reason["text"], reason["command"], *reason["also"])
+            text = in_one_line(reason["text"], reason["command"], *reason.get("also", []))
             # A question explains more than the hold that it caused, so it comes last.
             if "pause" in kinds:
                 held |= dict.fromkeys(_held_back(views, reason["bead_id"]), text)
-            elif "review" in kinds or reason["question_id"] in asking:
+            elif "review" in kinds or reason.get("question_id") in asking:
                 held[reason["bead_id"]] = text
     return held
 

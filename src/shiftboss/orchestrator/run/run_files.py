@@ -13,20 +13,41 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.run.progress import LINES_KEPT, Progress, TaskProgress
+from shiftboss.system.json_files import has_types, read_json_object
 from shiftboss.system.private_files import write_private
 
 PROGRESS_SECONDS: Final = 0.5
 _RUN: Final = "run.json"
 _PROGRESS: Final = "progress.json"
 _OUTCOME: Final = "outcome.json"
+# A plan may have thousands of tasks.
+_TABLE_BYTES_MAX: Final = 64 * 1024 * 1024
 
-T = TypeVar("T")
+_TEXT_OR_NONE: Final = (str, type(None))
+_NUMBER_OR_NONE: Final = (int, float, type(None))
+_ROW_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "bead_id": str,
+    "title": str,
+    "stage": str,
+    "worker": _TEXT_OR_NONE,
+    "agent": _TEXT_OR_NONE,
+    "attempt": int,
+    "doing": str,
+    "tokens": int,
+    "dollars": (int, float),
+    "receipt_id": _TEXT_OR_NONE,
+    "waived": _TEXT_OR_NONE,
+    "landed": _TEXT_OR_NONE,
+    "error": _TEXT_OR_NONE,
+    "started_at": _NUMBER_OR_NONE,
+    "ended_at": _NUMBER_OR_NONE,
+}
 
 
 class RunFacts(NamedTuple):
@@ -52,7 +73,12 @@ def write_run_facts(folder: Path, plan: Path | None, address: str) -> None:
 
 
 def read_run_facts(folder: Path) -> RunFacts | None:
-    return _read(folder / _RUN, lambda members: RunFacts(**members))
+    members = read_json_object(
+        folder / _RUN, {"plan": str, "address": str, "started_at": (int, float)}
+    )
+    if members is None:
+        return None
+    return RunFacts(members["plan"], members["address"], members["started_at"])
 
 
 def write_result(folder: Path, exit_code: int, outcome: dict[str, Any]) -> None:
@@ -60,7 +86,14 @@ def write_result(folder: Path, exit_code: int, outcome: dict[str, Any]) -> None:
 
 
 def read_result(folder: Path) -> RunResult | None:
-    return _read(folder / _OUTCOME, lambda members: RunResult(**members))
+    members = read_json_object(
+        folder / _OUTCOME,
+        {"pid": int, "exit_code": int, "outcome": dict},
+        bytes_max=_TABLE_BYTES_MAX,
+    )
+    if members is None:
+        return None
+    return RunResult(members["pid"], members["exit_code"], members["outcome"])
 
 
 async def keep_progress(folder: Path, progress: Progress) -> None:
@@ -84,24 +117,25 @@ def _snapshot(progress: Progress) -> dict[str, Any]:
 
 def read_progress(folder: Path, progress: Progress) -> None:
     """Bring the progress up to date with the file. It stays as it is if there is no file."""
-    rows_and_lines = _read(
-        folder / _PROGRESS,
-        lambda members: ([TaskProgress(**row) for row in members["rows"]], members["lines"]),
+    members = read_json_object(
+        folder / _PROGRESS, {"rows": list, "lines": list}, bytes_max=_TABLE_BYTES_MAX
     )
-    if rows_and_lines is not None:
-        rows, lines = rows_and_lines
-        progress.rows = {row.bead_id: row for row in rows}
-        progress.lines = deque(lines, maxlen=LINES_KEPT)
+    if members is None:
+        return
+    rows = [row for row in map(_row, members["rows"]) if row is not None]
+    lines = [line for line in members["lines"] if isinstance(line, str)]
+    progress.rows = {row.bead_id: row for row in rows}
+    progress.lines = deque(lines, maxlen=LINES_KEPT)
+
+
+def _row(members: object) -> TaskProgress | None:
+    """None unless a run can have written it."""
+    if not isinstance(members, dict) or members.keys() != _ROW_TYPES.keys():
+        return None
+    return TaskProgress(**members) if has_types(members, _ROW_TYPES) else None
 
 
 def _write(file: Path, members: Mapping[str, Any]) -> None:
     """A full disk must not stop the run."""
     with contextlib.suppress(OSError):
         write_private(file, json.dumps(members))
-
-
-def _read(file: Path, parse: Callable[[dict[str, Any]], T]) -> T | None:
-    try:
-        return parse(json.loads(file.read_text()))
-    except (OSError, ValueError, TypeError, KeyError):
-        return None

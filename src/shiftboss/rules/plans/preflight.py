@@ -110,8 +110,9 @@ def _no_branch(target: str, facts: RepoFacts, create: str) -> str:
     guess = did_you_mean(target, facts.branches)
     if guess:
         return f"there is no branch {target!r}{guess}"
-    start = next((name for name in facts.remote_branches if name.endswith(f"/{target}")), "")
-    command = " ".join(filter(None, [create, target, start]))
+    starts = sorted(name for name in facts.remote_branches if name.endswith(f"/{target}"))
+    preferred = [name for name in starts if name == f"origin/{target}"]
+    command = " ".join([create, *map(shlex.quote, [target, *[*preferred, *starts][:1]])])
     return f"there is no branch {target!r}; create it: {command}"
 
 

@@ -190,15 +190,23 @@ def raise_budget_command(
 ) -> str:
     """Sets twice the budget, or twice what was used if that is more. A limit that is left out would
     be removed, and one of the two is required."""
-    task = "" if task_id == WHOLE_SWARM else f" --task {task_id}"
-    limits = ""
-    if budget is None or (budget.tokens is not None or budget.microdollars is None):
-        tokens = (budget.tokens if budget else None) or 0
-        limits += f" --tokens {2 * max(tokens, used.tokens, 1)}"
+    tokens = microdollars = None
+    if budget is None or budget.tokens is not None or budget.microdollars is None:
+        tokens = 2 * max((budget.tokens if budget else None) or 0, used.tokens, 1)
     if budget is not None and budget.microdollars is not None:
         microdollars = 2 * max(budget.microdollars, used.microdollars, 1)
-        limits += f" --dollars {_dollars(microdollars)}"
-    return f"shiftboss budget set --swarm {swarm_id}{task}{limits}"
+    return set_budget_command(BudgetRecord(swarm_id, task_id, tokens, microdollars))
+
+
+def set_budget_command(budget: BudgetRecord) -> str:
+    words = f"shiftboss budget set --swarm {budget.swarm_id}"
+    if budget.task_id != WHOLE_SWARM:
+        words += f" --task {budget.task_id}"
+    if budget.tokens is not None:
+        words += f" --tokens {budget.tokens}"
+    if budget.microdollars is not None:
+        words += f" --dollars {_dollars(budget.microdollars)}"
+    return words
 
 
 def _dollars(microdollars: int) -> str:

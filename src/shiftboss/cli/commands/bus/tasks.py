@@ -92,7 +92,7 @@ def _tasks_of_all(session: ServerSession, limit: int | None) -> Output:
 
 def _show_list(listing: dict[str, Any]) -> None:
     if not listing["tasks"]:
-        print_line("no tasks; add one with: shiftboss task add ID --title TEXT")
+        print_line("no tasks; add one with: shiftboss task add first --title 'A first task'")
         return
     from shiftboss.cli.views.bus import tasks_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,7 +127,7 @@ def _read_description(text: str | None, file: Path | None) -> str | None:
         raise BadDescription(f"{file} is not UTF-8 text") from error
 
 
-def _show_spawned(answer: dict[str, Any], swarm: str, *, only_prompt: bool) -> None:
+def _show_spawned(answer: dict[str, Any], swarm_id: str, *, only_prompt: bool) -> None:
     if only_prompt:
         print_text(answer["prompt"])
         return
@@ -141,8 +140,9 @@ def _show_spawned(answer: dict[str, Any], swarm: str, *, only_prompt: bool) -> N
         print_line(f"done when: {criterion}")
     if answer.get("model"):
         print_line(f"model: {answer['model']}")
-    command = f"shiftboss handoff show {shlex.quote(task_id)} --swarm {swarm} --prompt"
-    print_line(f"to see the worker's prompt: {command}")
+    print_line(
+        f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt --swarm {swarm_id}"
+    )
 
 
 @handoff.command("show")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -176,5 +177,6 @@ def _next_steps(imported: _ImportedPlan, out: Path | None) -> list[str]:
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         lines.append(f"files_owned is missing in {', '.join(missing[:5])}{more}: add it")
-    lines.append(f"then check the plan: shiftboss plan check {out or 'FILE'}")
+    if out is not None:
+        lines.append(f"then check the plan: shiftboss plan check {shlex.quote(str(out))}")
     return lines

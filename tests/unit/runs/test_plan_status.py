@@ -1,0 +1,48 @@
+"""What a run shows of the tasks that wait for a person: the reasons of the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shiftboss.orchestrator.run.plan_status import PlanStatus, plan_status_of
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
+
+pytestmark = pytest.mark.requirement("OWN-11", "OWN-12")
+
+QUESTION = {"question_id": 1, "bead_id": "t", "question": "which colour?"}
+ASKS = {"kind": "question", "bead_id": "t", "text": "w asks", "command": "answer", "question_id": 1}
+FILES = ASKS | {"kind": "scope_request", "command": "grant", "also": ["refuse"]}
+PARKED = {"kind": "answer", "bead_id": "t", "reason": WAITS_FOR_ANSWER, "until": None}
+
+
+def seen(
+    status: str, *waiting: dict[str, Any], state: str | None = None, holds: Any = ()
+) -> PlanStatus:
+    view = {"bead_id": "t", "status": status, "state": state, "failures": 0, "last_error": None}
+    return plan_status_of({"t": view}, {}, {"waiting": waiting, "holds": holds}, [QUESTION])
+
+
+def test_a_question_is_shown_and_can_be_answered_inline() -> None:
+    blocked = seen("active", ASKS, state="blocked")
+    assert (blocked.held, blocked.questions) == ({"t": "w asks (answer)"}, [QUESTION])
+    assert blocked.stage_of_held("t") == "blocked"
+    assert seen("queued", ASKS, holds=[PARKED]).questions == [QUESTION]
+    assert not seen("active", ASKS, state="executing").held, "its worker continues"
+
+
+@pytest.mark.parametrize(("status", "state"), [("active", "blocked"), ("queued", None)])
+def test_a_request_for_files_is_decided_and_not_answered(status: str, state: str | None) -> None:
+    holds = [PARKED] if status == "queued" else []
+    blocked = seen(status, FILES, state=state, holds=holds)
+    assert blocked.held == {"t": "w asks (grant; or: refuse)"}
+    assert blocked.questions == []
+    assert blocked.stage_of_held("t") == "blocked"
+
+
+def test_only_what_does_not_end_by_itself_waits_for_a_person() -> None:
+    pause = {"kind": "pause", "bead_id": None, "text": "paused", "command": "resume"}
+    assert seen("open", pause).held == {"t": "paused (resume)"}
+    assert not seen("open", pause | {"until": 5}).held
+    assert not seen("active", pause, state="executing").held
