@@ -271,7 +271,7 @@ class ReviewAnswer(Answer):
 
 class ReleaseFilesRequest(BusRequest):
     """Sent by a run that ends: tasks that nobody works on keep no files from other swarms. The
-    `workers` of the run are gone, and do not start the tasks that they were offered."""
+    `workers` of the run are gone: their tasks are queued again, and they are offered no others."""
 
     workers: Annotated[list[WorkerName], Field(max_length=1000)] = Field(default_factory=list)
 

@@ -331,6 +331,19 @@ async def test_a_run_that_ends_releases_tasks_that_its_workers_gave_back(
 
 
 @pytest.mark.requirement("OWN-11")
+async def test_a_task_that_a_run_gives_back_is_not_offered_to_its_workers(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.given_out("a", "w", "src/a.py")
+    await handoffs.register("idle")
+    for workers in (["idle"], ["w"]):
+        request = ReleaseFilesRequest(swarm_id=handoffs.swarm_id, workers=workers)
+        await handoffs.coordinator.runs.release_files(request)
+    assert (await handoffs.status("a"), await handoffs.owners()) == ("queued", set())
+    assert (await handoffs.given("idle")).epoch == 2, "the next attempt, and none in between"
+
+
+@pytest.mark.requirement("OWN-11")
 async def test_a_run_that_ends_releases_the_files_of_idle_tasks(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("active", "w", "src/a.py")
     await handoffs.spawn("queued", "src/b.py", submit=True)

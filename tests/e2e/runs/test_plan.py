@@ -73,7 +73,8 @@ def test_a_killed_run_continues_when_it_is_started_again(project: PlanProject) -
 
 @pytest.mark.requirement("OWN-01")
 def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
-    project.plan(task("slow", do="hang"))
+    """Not to the idle worker, which ends as well."""
+    project.plan(task("slow", do="hang"), swarm="s")
     first = project.start()
     agent = project.wait_for_agent("slow.1")
     first.stop(signal.SIGTERM)
@@ -82,6 +83,8 @@ def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
     with project.client_after_run() as client:
         owned = client.post("/bus/who_owns", {"repo": str(project.repo)}).json()
         assert owned["holders"] == [], "other plans can have its files"
+        (left,) = client.post("/bus/list_tasks", {"swarm_id": "s"}).json()["tasks"]
+        assert (left["status"], left["epoch"]) == ("queued", 1), "it was not offered in between"
     assert project.run()["landed"] == ["slow"]
 
 

@@ -78,8 +78,11 @@ class BusService:
         verdict_waiters: VerdictWaiters,
         retry_policy: RetryPolicy,
         find_task: FindTask | None = None,
+        *,
+        everybody_reopens: bool = True,
     ) -> None:
-        """`on_lease` gets the end of every renewed lease."""
+        """`on_lease` gets the end of every renewed lease. `everybody_reopens`: not only the
+        operator may bring a cancelled task back."""
         self._store = store
         self._clock = clock
         self._hub = hub
@@ -87,6 +90,7 @@ class BusService:
         self._verdict_waiters = verdict_waiters
         self._retry_policy = retry_policy
         self._find_task = find_task
+        self._everybody_reopens = everybody_reopens
         self._free_workers = FreeWorkers()
         if not store.shared:
             hub.listen_to_workers(self._free_workers.on_event)
@@ -220,6 +224,13 @@ class BusService:
         return await write_once(self._store, self._clock, tasks.submit, request, key)
 
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+        use_case = tasks.retry if self._everybody_reopens else tasks.retry_unless_cancelled
+        return write_once(self._store, self._clock, use_case, request, key)
+
+    def retry_any_task(
+        self, request: TaskRequest, key: str | None = None
+    ) -> Awaitable[TaskEndAnswer]:
+        """For the operator: also a cancelled task, wherever that is not open to all."""
         return write_once(self._store, self._clock, tasks.retry, request, key)
 
     def cancel_task(

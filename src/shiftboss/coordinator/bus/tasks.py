@@ -19,7 +19,7 @@ from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
 from shiftboss.coordinator.runs.reviews import is_in_review, view
 from shiftboss.coordinator.swarms.swarms import check_exists
-from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
+from shiftboss.errors import Forbidden, InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
     CancelTaskRequest,
@@ -199,6 +199,20 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         drain(tx, request.swarm_id, now_ms)
     after = _existing_task(tx, request.swarm_id, request.bead_id)
     return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
+
+
+def retry_unless_cancelled(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
+    """For a server where only the operator may bring a cancelled task back: its agent must not."""
+    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    if task.status == "cancelled":
+        command = f"shiftboss task retry {task.task_id} --swarm {task.swarm_id}"
+        raise Forbidden(
+            f"{task.task_id} is cancelled, and only the operator may bring it back here; nothing "
+            "was changed",
+            field="bead_id",
+            hint=f"`{command}` (operator)",
+        )
+    return retry(tx, request, now_ms)
 
 
 def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:

@@ -307,8 +307,10 @@ class Attempt:
             async with asyncio.timeout(FINAL_REPORT_SECONDS):
                 if not self._task.is_over and await self._questions.is_blocked():
                     await park_task(self._run, self._task, self._worker, "asked a question")
-                else:
-                    await self._task.give_back()
+                elif not self._task.is_over:
+                    self._task.leave()
+                    # Not a reset: the server would offer the task to this worker again.
+                    await self._run.client.release_files([self._worker])
 
     async def _remove_worktree(self, worktree: Worktree) -> None:
         try:

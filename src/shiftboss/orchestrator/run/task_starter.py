@@ -11,6 +11,7 @@ from typing import Any
 from shiftboss.errors import (
     Conflict,
     DependenciesUnfinished,
+    Forbidden,
     HandoffExists,
     MergeConflict,
     OwnershipOverlap,
@@ -111,10 +112,7 @@ class TaskStarter:
         """Give every failed task one more attempt, however often it has failed."""
         for bead_id, view in (await read_plan_status(self._run)).views.items():
             if view["status"] == "failed" and self._run.knows(bead_id):
-                try:
-                    await self._run.client.call("retry_task", bead_id=bead_id)
-                except Conflict as error:
-                    self._report_waiting(bead_id, error)
+                await self._queue_again(bead_id)
 
     async def start_ready(self, plan_status: PlanStatus) -> None:
         """Submit the tasks that can start, and retry failed tasks that have attempts left."""
@@ -217,8 +215,13 @@ class TaskStarter:
         view = plan_status.views[bead_id]
         if view["failures"] >= self._run.plan.attempts or bead_id in plan_status.held:
             return
+        await self._queue_again(bead_id)
+
+    async def _queue_again(self, bead_id: str) -> None:
         try:
             await self._run.client.call("retry_task", bead_id=bead_id)
+        except Forbidden:
+            pass  # it was cancelled in the meantime
         except Conflict as error:
             self._report_waiting(bead_id, error)
 

@@ -142,14 +142,16 @@ def _submission(answer: dict[str, Any]) -> str:
 
 
 @task.command()
-@server_command()
+@server_command(operator=True)
 def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Queue a stuck or failed task again, or bring back a cancelled one.
 
-    This ends a running attempt.
+    This ends a running attempt. On the server of a run, only the operator brings back a cancelled
+    task.
     """
+    swarm_id = session.swarm_of(task_id, swarm)
     return _with_status(
-        session.call("retry_task", session.swarm_of(task_id, swarm), bead_id=task_id)
+        session.call_maybe_as_operator("retry_task", "retry_task", swarm_id, bead_id=task_id)
     )
 
 
