@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,14 @@ async def test_a_live_work_tree_is_shown_without_filters(
     work = await find_work(*handoff_of(repo), of_claim=False)
     assert work.kind == "work tree"
     async with diff_command(work) as command:
-        shown = subprocess.run(
+        shown = await asyncio.to_thread(
+            subprocess.check_output,
             command.argv("--color=never"),
             cwd=command.folder,
             env=command.environment,
-            capture_output=True,
-            check=True,
         )
-    assert b"+# Changed" in shown.stdout
-    assert b"+new" in shown.stdout
+    assert b"+# Changed" in shown
+    assert b"+new" in shown
     assert not (tmp_path / "executed").exists()
 
 
