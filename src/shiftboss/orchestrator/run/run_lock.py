@@ -13,10 +13,11 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TextIO
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
+from shiftboss.system.json_files import read_json_object
 from shiftboss.system.processes import start_ticks
 
 LOCK_NAME: Final = "lock"
@@ -42,7 +43,7 @@ class RunProcess(NamedTuple):
 def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
     """Raises Conflict if another process works on the swarm."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / LOCK_NAME).open("a") as lock:
+    with _open_lock(folder / LOCK_NAME) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -55,6 +56,21 @@ def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
             yield
         finally:
             lock.truncate(0)
+
+
+def _open_lock(path: Path) -> TextIO:
+    """The file is emptied and written, so a link that an agent has put there is not followed."""
+    try:
+        return open(path, "a", encoding="utf-8", opener=_open_own)
+    except OSError as error:
+        raise Conflict(
+            f"the lock {path} cannot be used: {error.strerror}",
+            hint=f"look at it; if it is a link or a pipe: rm {shlex.quote(str(path))}",
+        ) from error
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _is_held(folder: Path, swarm_id: str) -> Conflict:
@@ -76,10 +92,8 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
-    try:
-        members = json.loads((folder / LOCK_NAME).read_text())
-        role = str(members.get("role", "run"))
-        process = RunProcess(int(members["pid"]), int(members["started"]), role)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    members = read_json_object(folder / LOCK_NAME, {"pid": int, "started": int})
+    if members is None:
         return None
+    process = RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
     return process if process.is_alive else None
