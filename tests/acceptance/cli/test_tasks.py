@@ -111,8 +111,10 @@ def test_a_failed_task_can_be_retried_and_a_task_can_be_cancelled(
     assert refused == (
         1,
         "",
-        "Task a is cancelled; nothing was changed; "
-        "`shiftboss task retry a --swarm default` brings it back\n",
+        (
+            "Task a is cancelled; nothing was changed; "
+            "`shiftboss task retry a --swarm default` brings it back\n"
+        ),
     )
     assert shiftboss("task", "retry", "a", url=server.url) == (0, "a is active\n", "")
 
