@@ -118,12 +118,12 @@ def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled
     with project.running_client() as client:
         client.post("/bus/cancel_task", {"swarm_id": "day", "bead_id": "slow", "reason": "rethink"})
         wait_until(lambda: not psutil.pid_exists(agent), "the agent is ended", 30)
-        wait_until(lambda: "blocked: question 1" in project.log(), "the run shows the question", 60)
+        wait_until(lambda: "asks question 1" in project.log(), "the run shows the question", 60)
         client.post("/bus/answer_question", {"swarm_id": "day", "question_id": 1, "answer": "blue"})
     outcome = run.outcome()
     assert (outcome["landed"], outcome["cancelled"]) == (["unsure"], ["slow"])
     assert (outcome["failed"], outcome["waiting"]) == ([], ["after"])
-    assert "depends on slow, which was cancelled" in outcome["stuck"]["after"]
+    assert "it waits for slow, which is cancelled" in outcome["stuck"]["after"]
     log = project.log()
     assert "slow: cancelled by the operator: rethink" in log
     assert log.count("slow: cancelled by") == 1
