@@ -483,6 +483,20 @@ def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: Pla
     facts = {**record.facts, "settings": {"kind": "claude", "command": command}}
     (record.folder / "attempt.json").write_text(json.dumps(facts))
     assert shiftboss("attach", "a", folder=project.folder) == printed
+    for changed in (
+        {"tree": "/etc"},
+        {"tree": "s/a.1"},
+        {"branch": "--upload-pack=x"},
+        {"base": "--orphan"},
+        {"repo": 7},
+        {"settings": {"kind": "claude", "command": "sh"}},
+        {"settings": {"kind": "gone"}},
+    ):
+        (record.folder / "attempt.json").write_text(json.dumps({**record.facts, **changed}))
+        attached = shiftboss("attach", "a", folder=project.folder)
+        assert (attached.code, attached.out) == (1, ""), changed
+        assert "Traceback" not in attached.err
+    (record.folder / "attempt.json").write_text(json.dumps(facts))
 
     record.output.write_text(f"{json.dumps({**line, 'session_id': '--mcp-config=x'})}\n")
     assert "names no session" in shiftboss("attach", "a", folder=project.folder).err
