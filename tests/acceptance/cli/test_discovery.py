@@ -280,6 +280,14 @@ def test_without_a_server_the_database_answers_and_says_so(stopped: Project) -> 
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_task")
 
 
+def test_the_doctor_says_that_no_server_is_running(stopped: Project) -> None:
+    findings = json.loads(stopped("doctor", "--json").out)["findings"]
+    (server,) = [finding for finding in findings if finding["check"] == "server"]
+    assert server["message"] == (
+        "no server is running; this command has checked the database .shiftboss/shiftboss.db"
+    )
+
+
 @pytest.mark.requirement("OWN-11")
 def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project: Project) -> None:
     project.server.start()
@@ -306,7 +314,10 @@ def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project:
 def test_without_a_server_the_operator_changes_the_database(stopped: Project) -> None:
     changed = "no server is running; changed .shiftboss/shiftboss.db\n"
     for command, out in (
-        (("swarm", "pause", "--reason", "lunch", "login"), "login is paused until it is resumed\n"),
+        (
+            ("swarm", "pause", "--reason", "lunch"),
+            "login is paused until it is resumed; resume it: shiftboss swarm resume login\n",
+        ),
         (("swarm", "resume", "login"), "login is resumed\n"),
         (("budget", "set", "--swarm", "login", "--tokens", "100"), "login may use 100 tokens\n"),
         (("budget", "set", "--swarm", "login", "--tokens", "200"), "login may use 200 tokens\n"),

@@ -14,7 +14,7 @@ from shiftboss.protocol.bus import TaskRequest
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
-from shiftboss.protocol.runs import ReleaseFilesRequest
+from shiftboss.protocol.runs import ReleaseFilesRequest, ReportRunRequest
 from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
@@ -244,7 +244,13 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
     assert only(refused.value.facts["holders"])["status"] == "queued"
     assert f"stale of the swarm {handoffs.swarm_id} (queued) owns" in refused.value.detail
     command = f"`shiftboss task cancel stale --swarm {handoffs.swarm_id}`"
-    assert command in (refused.value.hint or "")
+    assert refused.value.hint == f"free its files: {command}"
+    run = ReportRunRequest(swarm_id=handoffs.swarm_id, plan_file="/my plans/plan.yaml")
+    await handoffs.coordinator.runs.report_run(run)
+    with pytest.raises(OwnershipOverlap) as refused:
+        await other.spawn("new", "src/a.py")
+    finish = "finish it: `shiftboss run '/my plans/plan.yaml'`"
+    assert refused.value.hint == f"{finish}; or free its files: {command}"
     handoffs.clock.now_ms += 4 * 3_600_000
     await other.spawn("new", "src/a.py", submit=True)
     assert await handoffs.owners() == {"new"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "fil
             f"{wanted.task_id} would own files of other tasks: {_explain(wanted, overlaps)}; "
             "nothing was changed",
             field=field,
-            hint=_hint(wanted, overlaps[0]),
+            hint=_hint(tx, wanted, overlaps[0]),
             facts={"holders": overlaps},
         )
     tx.reserve(wanted, now_ms)
@@ -51,14 +52,13 @@ def _status(tx: Transaction, overlap: dict[str, Any]) -> str:
     return "active" if task is None else task.status  # a packet has no task
 
 
-def _hint(wanted: Reservation, overlap: dict[str, Any]) -> str:
+def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
     swarm_id, task_id = overlap["swarm_id"], overlap["bead_id"]
     if swarm_id == wanted.swarm_id:
         return "wait until they are done, add a dependency, or split the files"
-    return (
-        f"finish it: run the plan of the swarm {swarm_id} again; or free its files: "
-        f"`shiftboss task cancel {task_id} --swarm {swarm_id}`"
-    )
+    run = tx.plan_run(swarm_id)
+    finish = f"finish it: `shiftboss run {shlex.quote(run.plan_file)}`; or " if run else ""
+    return f"{finish}free its files: `shiftboss task cancel {task_id} --swarm {swarm_id}`"
 
 
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
