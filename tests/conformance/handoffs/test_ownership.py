@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from shiftboss.errors import OwnershipOverlap
+from shiftboss.errors import InvalidRequest, OwnershipOverlap
 from shiftboss.protocol.bus import TaskRequest
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
@@ -59,6 +59,25 @@ async def test_an_overlap_names_the_holders_and_their_files(
     assert f"holder owns {mine}" in refused.detail
     assert refused.field == "files"
     assert await handoffs.owners() == {"holder"}
+
+
+async def test_patterns_that_take_too_long_to_compare_are_refused(
+    handoffs: HandoffFixture,
+) -> None:
+    """All other writes wait for the comparison."""
+    expensive = "g/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + "*xyxyxyxyxyxyxyxyxyxy" * 10
+    with pytest.raises(InvalidRequest) as invalid:
+        await handoffs.spawn("t", "free.py", expensive + "*x" * 7)
+    assert invalid.value.field == "files.1"
+    with pytest.raises(InvalidRequest) as too_many:
+        await handoffs.spawn("t", *(f"{name}/{'*a*b*c*d*e*f*g*h' * 2}" for name in range(251)))
+    assert too_many.value.field == "files"
+    await handoffs.spawn("holder", expensive + "q")
+    refused = await overlap(handoffs, "t", expensive + "*q?")
+    assert "too many wildcards" in refused.detail
+    assert refused.field == "files"
+    assert await handoffs.owners() == {"holder"}
+    await handoffs.spawn("other", "src/auth/**", "**/*.md")
 
 
 async def test_tasks_that_do_not_overlap_can_run_in_parallel(handoffs: HandoffFixture) -> None:
