@@ -106,12 +106,13 @@ class LandingQueue:
 
     async def _landed_work(self, plan_status: PlanStatus) -> list[LandedWork]:
         """The work that has landed already: the description of a conflict names it, and the squash
-        of a merge task contains the work that it has merged."""
+        of a merge task contains the work that it has merged. A task may also have receipts of
+        commits that were rejected afterwards."""
         return [
             LandedWork(receipt["commit"], receipt["bead_id"], receipt["receipt_id"])
             for receipt in await self._run.client.all_of("list_receipts", "receipts")
             if receipt["swarm_id"] == self._run.client.swarm_id
-            and plan_status.has_landed(receipt["bead_id"])
+            and plan_status.landed_receipt(receipt["bead_id"]) == receipt["receipt_id"]
         ]
 
     async def _land_in_repo(self, tasks: list[dict[str, Any]], plan_status: PlanStatus) -> bool:

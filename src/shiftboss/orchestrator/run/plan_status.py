@@ -35,6 +35,10 @@ class PlanStatus(NamedTuple):
         view = self.views.get(bead_id)
         return view is not None and view.get("landed_commit") is not None
 
+    def landed_receipt(self, bead_id: str) -> str | None:
+        """The receipt of the work that has landed."""
+        return self.views[bead_id].get("receipt_id") if self.has_landed(bead_id) else None
+
     def statuses(self, attempts: int) -> dict[str, str]:
         """The status of every task. A failed task that will be tried again counts as queued."""
         return {
