@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 
 from shiftboss.cli.commands.runs.background import RunFolder
+from shiftboss.cli.commands.runs.clean import _Cleaning
+from shiftboss.cli.common.command import ServerSession
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.attempt.attempt_record import (
     AttemptRecord,
     attempts_in,
     attempts_of_run,
 )
-from shiftboss.orchestrator.run.leftover_items import Contract
+from shiftboss.orchestrator.run.leftover_items import Contract, Leftover
 from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
 from shiftboss.orchestrator.run.leftovers import (
     find_leftovers,
@@ -304,6 +306,33 @@ async def test_a_branch_of_other_people_goes_only_if_it_has_landed(
     assert await branches(landed) == (["refs/heads/people/feature1"], [])
     contracts = contracts_of(project, project.git("branch", "--show-current"))
     assert (await branches(landed))[0] == []  # it is checked out
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_saved_work_of_another_swarm_stays(project: PlanProject) -> None:
+    """Both have a task of the same name, and the other one has its state in another folder."""
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    for number, swarm_id in enumerate(("s", "other"), start=1):
+        message = f"Uncommitted work in the work tree a.1 of {swarm_id}"
+        commit = project.git("commit-tree", "-m", message, "HEAD^{tree}")
+        project.git("update-ref", f"refs/shiftboss/salvage/a/{number}", commit)
+    tasks: Tasks = {"a": {"status": "cancelled", "landed_commit": None}}
+    found, _ = await find_leftovers(
+        record.folder.parents[2], "s", tasks, contracts_of(project), everything=True
+    )
+    saved = [each.name for each in found if each.kind == "saved work"]
+    assert saved == ["refs/shiftboss/salvage/a/1"]
+
+
+@pytest.mark.requirement("OWN-11")
+def test_nothing_is_cancelled_in_a_run_that_has_started_in_the_meantime(tmp_path: Path) -> None:
+    session = ServerSession("http://127.0.0.1:9", None, None, as_json=False)
+    left = Leftover("reservation", "s", "a.py", "not finished", bead_id="a")
+    with hold_run_lock(tmp_path / "runs" / "s", "s", "run"):
+        ((_, reason),) = _Cleaning(session, tmp_path, True).remove([left])
+    assert reason == "another `shiftboss run` is already working on the swarm s"
 
 
 @pytest.mark.requirement("OWN-11")

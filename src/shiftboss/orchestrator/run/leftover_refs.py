@@ -26,7 +26,7 @@ from shiftboss.orchestrator.run.leftover_items import (
     Leftover,
     fate_of,
 )
-from shiftboss.orchestrator.worktrees.salvage import salvage_refs
+from shiftboss.orchestrator.worktrees.salvage import salvage_refs, swarm_of_salvage
 from shiftboss.rules.paths.branch_names import is_branch_name
 
 Tasks = Mapping[str, Mapping[str, Any]]
@@ -176,8 +176,10 @@ async def _private_refs(repo: GitRepo, swarm_id: str, bead_id: str, fate: Fate) 
     return [
         Leftover(kind, swarm_id, ref, why_over(bead_id, fate), repo=repo.common, commit=commit)
         for prefix, kind in kinds.items()
-        for ref, commit in await _list_refs(repo, prefix)
-        if ref == landing or "/" not in ref.removeprefix(saved)
+        for ref, commit, subject in await _list_refs(repo, prefix)
+        if (ref == landing or "/" not in ref.removeprefix(saved))
+        # Another swarm has a task of this name, maybe with its state in another folder.
+        and swarm_of_salvage(subject) in (None, swarm_id)
     ]
 
 
@@ -197,7 +199,7 @@ async def find_squashed(folders: Iterable[Path]) -> list[Leftover]:
     repos = {repo.common: repo for folder in folders if (repo := await _repo_at(folder))}
     found = []
     for common, repo in sorted(repos.items()):
-        for ref, commit in await _list_refs(repo, SQUASHED_REFS):
+        for ref, commit, _ in await _list_refs(repo, SQUASHED_REFS):
             swarm_id, _, bead_id = unquote(ref.removeprefix(SQUASHED_REFS)).partition("/")
             why = f"{bead_id} has landed; only this keeps the commit that its receipt names (--all)"
             found.append(
@@ -219,9 +221,10 @@ async def _repo_at(folder: Path) -> GitRepo | None:
         return None
 
 
-async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str]]:
+async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str, str]]:
+    """Each ref with its object and the first line of its message."""
     output = await repo.text(
-        "the refs", "for-each-ref", "--format=%(refname) %(objectname)", prefix
+        "the refs", "for-each-ref", "--format=%(refname) %(objectname) %(subject)", prefix
     )
-    pairs = [line.split() for line in output.splitlines()]
-    return [(ref, commit) for ref, commit in pairs]
+    lines = [line.split(" ", 2) for line in output.split("\n") if line]
+    return [(ref, commit, subject) for ref, commit, subject in lines]
