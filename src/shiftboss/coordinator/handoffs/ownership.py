@@ -74,8 +74,9 @@ def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
 
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
     """Reserve the files of a task again that has released them: it had failed, was cancelled, or
-    its run has ended."""
-    if task.contract_version is None:
+    its run has ended. Without a server nobody would work on them, so they stay free until the task
+    is handed out."""
+    if task.contract_version is None or tx.polls.is_offline:
         return
     may_lapse = may_lapse_elsewhere(now_ms - task.updated_at_ms)
     if may_lapse and (handoff := tx.handoff(task.swarm_id, task.task_id)) is not None:
