@@ -150,9 +150,7 @@ def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> O
     task.
     """
     swarm_id = session.swarm_of(task_id, swarm)
-    document = session.call_maybe_as_operator(
-        "retry_task", "retry_task", swarm_id, bead_id=task_id
-    )
+    document = session.call_maybe_as_operator("retry_task", "retry_task", swarm_id, bead_id=task_id)
     return _with_status(document, session.not_running(swarm_id))
 
 
