@@ -81,10 +81,17 @@ class Coordinator:
         self._after_commit = AfterCommit(store, hub, effects)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
-        self.bus = BusService(
-            store, clock, hub, lease_reaper.expect_end, verdict_waiters, retry_policy, find_task
-        )
         spawning = spawning or SpawnPolicy()
+        self.bus = BusService(
+            store,
+            clock,
+            hub,
+            lease_reaper.expect_end,
+            verdict_waiters,
+            retry_policy,
+            find_task,
+            everybody_reopens=spawning.open_to_all,
+        )
         self.handoffs = HandoffService(
             store, clock, hub, evidence, verdict_waiters, active_policy, spawning
         )

@@ -32,6 +32,7 @@ class EventKind(StrEnum):
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"
     QUESTION_ANSWERED = "question_answered"
+    ANSWER_DELIVERED = "answer_delivered"
     HANDOFF_SPAWNED = "handoff_spawned"
     CONTRACT_CHANGED = "contract_changed"
     CLAIM_MADE = "claim_made"

@@ -66,14 +66,15 @@ class PlanAgent(Request):
 
 class PlanTask(Request):
     """`repo` may be left out if the plan has only one. Without `criteria` they are generated from
-    the title and the description, as for any handoff."""
+    the title and the description, as for any handoff. A task with an empty list of `files_owned`
+    only reads: it changes nothing, and its result is what its agent says."""
 
     id: TaskId
     title: Title
     description: Text = ""
     repo: RepoName | None = None
     depends_on: Annotated[list[TaskId], Field(max_length=200)] = Field(default=[])
-    files_owned: Annotated[PathPatterns, Field(min_length=1)]
+    files_owned: PathPatterns
     files_readonly: PathPatterns | None = None
     criteria: Annotated[list[Criterion], Field(max_length=CRITERIA_MAX)] = Field(default=[])
     complexity: Literal["low", "normal", "high"] = "normal"

@@ -195,13 +195,14 @@ def _check_printable(path: str) -> str:
 
 class ReportRunRequest(BusRequest):
     """`plan_file` is the absolute path of the plan that a run of the swarm has read. People see it
-    in commands."""
+    in commands. With `auto_merge`, the run lands what was accepted."""
 
     plan_file: Annotated[
         str,
         StringConstraints(min_length=2, max_length=4096, pattern=r"^/"),
         AfterValidator(_check_printable),
     ]
+    auto_merge: bool = True
 
 
 class ReportRunAnswer(Answer):
@@ -270,7 +271,7 @@ class ReviewAnswer(Answer):
 
 class ReleaseFilesRequest(BusRequest):
     """Sent by a run that ends: tasks that nobody works on keep no files from other swarms. The
-    `workers` of the run are gone, and do not start the tasks that they were offered."""
+    `workers` of the run are gone: their tasks are queued again, and they are offered no others."""
 
     workers: Annotated[list[WorkerName], Field(max_length=1000)] = Field(default_factory=list)
 

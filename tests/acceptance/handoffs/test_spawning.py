@@ -80,6 +80,27 @@ def test_spawning_can_be_restricted_to_the_operator(
     assert complete(client, "t").json()["success"] is True
 
 
+@pytest.mark.requirement("HO-09", "OWN-12")
+def test_only_the_operator_brings_a_cancelled_task_back_where_spawning_is_restricted(
+    client: Client, operator: Operator, server: RunningServer, tmp_path: Path
+) -> None:
+    client.post("/bus/add_task", {"bead_id": "stopped", "title": "T"})
+    client.post("/bus/submit_task", {"bead_id": "stopped"})
+    client.post("/bus/cancel_task", {"bead_id": "stopped"})
+    refused = client.post("/bus/retry_task", {"bead_id": "stopped"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert "shiftboss task retry stopped --swarm" in refused.json()["hint"]
+    assert client.post("/bus/show_task", {"bead_id": "stopped"}).json()["status"] == "cancelled"
+
+    retry = ("task", "retry", "stopped")
+    assert shiftboss(*retry, url=server.url, folder=tmp_path).code == 1, "without the token"
+    token = operator.token
+    assert shiftboss(*retry, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=token).code == 0
+    assert client.post("/bus/show_task", {"bead_id": "stopped"}).json()["status"] == "queued"
+    # Everybody retries a task that is not cancelled.
+    assert client.post("/bus/retry_task", {"bead_id": "stopped"}).json()["status"] == "queued"
+
+
 @pytest.mark.anyio
 @pytest.mark.requirement("HO-01", "HO-09")
 async def test_the_mcp_tool_does_not_bypass_the_restriction(

@@ -24,9 +24,10 @@ def is_gone(pid: int) -> Callable[[], bool]:
 
 @pytest.mark.requirement("OWN-01", "OWN-03")
 def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> None:
-    project.plan(task("one"), task("two"), task("three", "one", "two"))
+    reads = task("look", do="read", files_owned=[])
+    project.plan(task("one"), task("two"), task("three", "one", "two"), reads)
     outcome = project.run()
-    assert sorted(outcome["landed"]) == ["one", "three", "two"]
+    assert sorted(outcome["landed"]) == ["look", "one", "three", "two"]
     assert sorted(project.landed()[1:3]) == ["Add one", "Add two"]
     assert project.landed()[3] == "Add three"
     assert (project.repo / "three.py").exists(), "the files of the checked-out target are updated"
@@ -72,7 +73,8 @@ def test_a_killed_run_continues_when_it_is_started_again(project: PlanProject) -
 
 @pytest.mark.requirement("OWN-01")
 def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
-    project.plan(task("slow", do="hang"))
+    """Not to the idle worker, which ends as well."""
+    project.plan(task("slow", do="hang"), swarm="s")
     first = project.start()
     agent = project.wait_for_agent("slow.1")
     first.stop(signal.SIGTERM)
@@ -81,6 +83,8 @@ def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
     with project.client_after_run() as client:
         owned = client.post("/bus/who_owns", {"repo": str(project.repo)}).json()
         assert owned["holders"] == [], "other plans can have its files"
+        (left,) = client.post("/bus/list_tasks", {"swarm_id": "s"}).json()["tasks"]
+        assert (left["status"], left["epoch"]) == ("queued", 1), "it was not offered in between"
     assert project.run()["landed"] == ["slow"]
 
 

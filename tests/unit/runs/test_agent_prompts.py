@@ -53,6 +53,17 @@ def test_if_ci_comes_first_the_agent_commits_and_exits() -> None:
     assert "request_scope" in text
 
 
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_task_that_only_reads_is_not_asked_to_commit(claims: bool) -> None:
+    text = run_prompt(TASK._replace(files=[], claims=claims))
+    assert "Change and commit nothing. Say what you found in" in text
+    assert "Commit, then" not in text
+    assert "Commit and exit" not in text
+    assert "FILE" not in text
+    assert ("When done: swarm_complete(" in text) == claims
+    assert estimate_tokens(text.split("TASK")[0]) <= 100
+
+
 @pytest.mark.requirement("CC-08")
 @pytest.mark.parametrize(
     "task",
@@ -101,3 +112,12 @@ def test_the_answer_of_a_person_comes_first_and_in_plain_words() -> None:
     assert text.index("A PERSON SAYS") < text.index("CONTINUE from this checkpoint")
     only_answer = run_prompt(TASK._replace(checkpoint={"instructions": "blue"}))
     assert "CONTINUE" not in only_answer
+
+
+@pytest.mark.requirement("OWN-12")
+def test_after_a_rejection_the_prompt_says_why_and_that_the_work_starts_over() -> None:
+    checkpoint = {"instructions": "use another name", "start_over": True, "commits": ["a" * 40]}
+    text = run_prompt(TASK._replace(checkpoint=checkpoint))
+    assert "A PERSON SAYS: use another name\nSTART OVER" in text
+    assert "CONTINUE" not in text
+    assert "start_over" not in text

@@ -109,7 +109,6 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
         f"{NAME}:13: tasks.1.depends_on.0: there is no task 'biuld'; did you mean 'build'?",
         f"{NAME}:14: tasks.1.complexity: must be 'low', 'normal' or 'high'",
         f"{NAME}:15: tasks.2: needs a repo, because the plan has several (app, a b)",
-        f"{NAME}:17: tasks.2.files_owned: must have at least one entry",
         f"{NAME}:18: tasks.2.budget.dolars: is not a known key; did you mean 'dollars'?",
         f"{NAME}:18: tasks.2.budget.tokens: must be greater than or equal to 1",
         f"{NAME}:19: workers: must be greater than or equal to 1",

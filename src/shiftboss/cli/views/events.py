@@ -51,6 +51,7 @@ BUS_SENTENCES: Final = {
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} got the answer: {answer}",
+    "answer_delivered": "{worker} has read the answer to question {question_id}",
     "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
     "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",
     "claim_made": "{worker} claims that {bead_id} is done, claim {claim_id}",

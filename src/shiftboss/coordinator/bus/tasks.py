@@ -19,7 +19,7 @@ from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
 from shiftboss.coordinator.runs.reviews import is_in_review, view
 from shiftboss.coordinator.swarms.swarms import check_exists
-from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
+from shiftboss.errors import Forbidden, InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
     CancelTaskRequest,
@@ -141,6 +141,8 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
     reserve_if_released(tx, task, now_ms)
+    if task.contract_version is not None:
+        tx.drop_spawn_refusal(task.swarm_id, task.task_id)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
     worker = choose_worker(tx, request.swarm_id) if ready else None
     if worker is not None:
@@ -199,6 +201,20 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
 
 
+def retry_unless_cancelled(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
+    """For a server where only the operator may bring a cancelled task back: its agent must not."""
+    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    if task.status == "cancelled":
+        command = f"shiftboss task retry {task.task_id} --swarm {task.swarm_id}"
+        raise Forbidden(
+            f"{task.task_id} is cancelled, and only the operator may bring it back here; nothing "
+            "was changed",
+            field="bead_id",
+            hint=f"`{command}` (operator)",
+        )
+    return retry(tx, request, now_ms)
+
+
 def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:
     """A cancelled task is open again, with its files. The caller queues it if it was submitted
     before; otherwise it waits to be submitted, as it did when it was cancelled."""
@@ -228,6 +244,7 @@ def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndA
         _take_back(tx, held, holder, "cancelled", now_ms)
         tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
         drop_answer_hold(tx, task.swarm_id, task.task_id)
+        tx.drop_spawn_refusal(task.swarm_id, task.task_id)
         tx.save_task(
             task._replace(
                 status="cancelled", last_error=request.reason or None, updated_at_ms=now_ms

@@ -112,6 +112,8 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
+    for answer in answers:
+        _note_delivery(tx, assignment, answer["question_id"], now_ms)
     verdict = _take_refusal(tx, assignment, now_ms)
     if not answers and verdict is None:
         return None
@@ -332,6 +334,26 @@ def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
     """Delivered again until the next report shows that the worker has continued."""
     questions = tx.undelivered_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
     return [answer_view(question) for question in questions]
+
+
+def _note_delivery(tx: Transaction, held: Assignment, question_id: int, now_ms: int) -> None:
+    """Add an event when an answer is polled for the first time. A heartbeat does not count: it may
+    be sent on behalf of an agent that does not see its response."""
+    report_key = report_digest("answer_delivered", f"{question_id} {held.epoch}")
+    if tx.event_of_report(held.swarm_id, held.task_id, report_key) is None:
+        tx.add_event(
+            held.swarm_id,
+            EventKind.ANSWER_DELIVERED,
+            now_ms,
+            {
+                "question_id": question_id,
+                "bead_id": held.task_id,
+                "worker": held.worker,
+                "epoch": held.epoch,
+            },
+            task_id=held.task_id,
+            report_key=report_key,
+        )
 
 
 def answer_view(question: Question) -> dict[str, Any]:

@@ -118,18 +118,20 @@ def release_files(tx: Transaction, request: ReleaseFilesRequest, now_ms: int) ->
 
 
 def _retire(tx: Transaction, swarm_id: str, name: str, now_ms: int) -> None:
-    """A worker that is gone gets no more tasks until its next request. A task that it was offered
-    is queued again: when a worker of the run gave its task back, another one was offered it."""
+    """A worker that is gone gets no more tasks until its next request. Its task is queued again,
+    and is not offered to a worker of the run that is about to be gone as well."""
     worker = tx.worker(swarm_id, name)
     if worker is None:
         return
     tx.put_worker(worker._replace(available=False))
     held = tx.assignment(swarm_id, worker.task_id) if worker.task_id is not None else None
-    if held is None or held.worker != name or held.state is not WorkerState.ASSIGNED:
+    if held is None or held.worker != name:
         return
     task = tx.task(swarm_id, held.task_id)
-    assert task is not None, "an offer has a task"
-    # A question of an earlier attempt stays open: its answer goes to the next worker.
-    end_attempt(tx, held, "run_ended", now_ms, keep_questions=True)
+    assert task is not None, "an assignment has a task"
+    # A question of an attempt before this offer stays open: its answer goes to the next worker.
+    is_offer = held.state is WorkerState.ASSIGNED
+    end_attempt(tx, held, "run_ended", now_ms, keep_questions=is_offer)
     free_worker(tx, held, now_ms, available=False)
-    enqueue(tx, task, now_ms)
+    if task.status == "active":
+        enqueue(tx, task, now_ms)

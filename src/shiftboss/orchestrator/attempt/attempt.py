@@ -13,7 +13,13 @@ from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
 from shiftboss.orchestrator.attempt.attempt_record import begin_record, end_record
 from shiftboss.orchestrator.attempt.claiming import AttemptClaims, ClaimRefusal, receipt_of_agent
+from shiftboss.orchestrator.attempt.parking import (
+    REASON_CHARACTERS_MAX,
+    park_task,
+    pause_for_quota,
+)
 from shiftboss.orchestrator.attempt.prepare_workspace import prepare_workspace, read_assignment
+from shiftboss.orchestrator.attempt.questions import AttemptQuestions
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
 from shiftboss.orchestrator.guardian.output import OUTPUT_LOG
@@ -30,12 +36,6 @@ log = logging.getLogger(__name__)
 
 # After this many refusals the server asks a person, and another attempt starts over.
 ROUNDS_MAX: Final = 3
-# The pause for a quota that does not say when it is available again. Most are by then; if not, the
-# agent reports it again.
-QUOTA_SECONDS: Final = 900.0
-# The longest known quotas renew within a week.
-QUOTA_SECONDS_MAX: Final = 8 * 86_400.0
-REASON_CHARACTERS_MAX: Final = 2000
 
 
 class Attempt:
@@ -54,7 +54,7 @@ class Attempt:
         self._scratch: Path | None = None
         self._worktree: Worktree | None = None
         self._lost = asyncio.Event()
-        self._answered: set[int] = set()
+        self._questions = AttemptQuestions(run.client, worker, task.bead_id, task.epoch)
         self._ends_at = time.monotonic() + self._plan_task.timeout
         self._loop = asyncio.get_running_loop()
         task.on_lost = self._set_lost
@@ -68,6 +68,9 @@ class Attempt:
         would notice it later."""
         if (bead_id, epoch) == (self._task.bead_id, self._task.epoch):
             self._lost.set()
+
+    def note_delivered(self, bead_id: str, epoch: int, question_id: int) -> None:
+        self._questions.note_delivered(bead_id, epoch, question_id)
 
     async def end_if_blocked(self) -> None:
         """End the agent if it waits for an answer. The question stays open."""
@@ -143,10 +146,10 @@ class Attempt:
             end = await self._run_agent(workspace, prompt)
             if await self._ends_attempt(end, workspace):
                 return
-            answers = await self._new_answers()
-            if answers and before == await self._run.branches.tip(workspace.assignment):
+            answers = await self._questions.new_answers()
+            if answers.has_unread and before == await self._run.branches.tip(workspace.assignment):
                 # The agent had exited before its question was answered, and has not worked yet.
-                checkpoint = {**(task.checkpoint or {}), "instructions": "\n".join(answers)}
+                checkpoint = {**(task.checkpoint or {}), "instructions": "\n".join(answers.texts)}
                 prompt = run_prompt(task._replace(checkpoint=checkpoint))
                 continue
             self._progress.stage(self._task.bead_id, "verifying", "waiting for the verdict")
@@ -156,24 +159,11 @@ class Attempt:
                 refusals += 1
                 reason = refused.reasons[0].partition("\n")[0]
                 self._log(f"refused: {reason}")
-                prompt = fix_prompt(task, [*refused.reasons, *answers])
+                prompt = fix_prompt(task, [*refused.reasons, *answers.texts])
                 continue
             await self._accepted(receipt)
             return
         await self._fail(f"refused {ROUNDS_MAX} times: {reason}")
-
-    async def _new_answers(self) -> list[str]:
-        """The answers to questions of this attempt that no prompt had yet."""
-        listing = await self._run.client.call("list_questions", only_open=False)
-        answered = {
-            question["question_id"]: question["answer"]
-            for question in listing["questions"]
-            if (question["bead_id"], question["epoch"]) == (self._task.bead_id, self._task.epoch)
-            and question.get("answer") is not None
-            and question["question_id"] not in self._answered
-        }
-        self._answered |= answered.keys()
-        return list(answered.values())
 
     def _prompt_task(self, workspace: Workspace) -> RunTask:
         assignment = workspace.assignment
@@ -225,7 +215,7 @@ class Attempt:
         if receipt is not None:
             await self._accepted(receipt)
             return True
-        if end.cause in ("ended", "timeout", "lost") and await self._is_blocked():
+        if end.cause in ("ended", "timeout", "lost") and await self._questions.is_blocked():
             await self._park(workspace, "asked a question", None)
             return True
         match end.cause:
@@ -234,7 +224,8 @@ class Attempt:
             case "context":
                 await self._hand_over(workspace, end)
             case "quota":
-                await self._park_for_quota(workspace, end)
+                reason, until_ms = await pause_for_quota(self._run, self._task.bead_id, end)
+                await self._park(workspace, reason, until_ms)
             case "budget":
                 self._log(end.message)
                 await self._park(workspace, end.message, None)
@@ -247,22 +238,14 @@ class Attempt:
                 await self._fail(end.message or "the agent failed")
         return True
 
-    async def _is_blocked(self) -> bool:
-        """Whether the agent has asked a question and this attempt still waits for the answer. Then
-        it has not failed: it is parked, and the next attempt gets the answer."""
-        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
-        if (view.get("state"), view["epoch"]) != ("blocked", self._task.epoch):
-            return False
-        answer = await self._run.client.call("list_questions", only_open=True)
-        return any(question["bead_id"] == self._task.bead_id for question in answer["questions"])
-
     async def _ended_by_server(self, reason: str) -> None:
         """Somebody else has decided: the task was cancelled, retried or given to another worker."""
         self._task.leave()
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         if view["status"] == "cancelled":
             text = reason_line(
-                cancelled_reason(view["swarm_id"], view["bead_id"], view["last_error"])
+                cancelled_reason(view["swarm_id"], view["bead_id"], view["last_error"]),
+                self._run.command_place,
             )
             self._log(text)
             self._progress.stage(self._task.bead_id, "cancelled", text)
@@ -289,33 +272,10 @@ class Attempt:
             **checkpoint,
         )
 
-    async def _park_for_quota(self, workspace: Workspace, end: RoundEnd) -> None:
-        """Pause the whole swarm: the other agents have the same quota."""
-        now = time.time()
-        until_seconds = min(end.until or now + QUOTA_SECONDS, now + QUOTA_SECONDS_MAX)
-        until_ms, local_time = int(until_seconds * 1000), time.localtime(until_seconds)
-        reason = f"quota: {end.message}"[:REASON_CHARACTERS_MAX]
-        self._log(f"quota used up; paused until {time.strftime('%Y-%m-%d %H:%M', local_time)}")
-        await self._run.client.call("pause_swarm", reason=reason, until_ms=until_ms)
-        await self._park(workspace, reason, until_ms)
-
     async def _park(self, workspace: Workspace, reason: str, until_ms: int | None) -> None:
-        await self._report_parked(reason, until_ms, await self._checkpoint(workspace))
+        checkpoint = await self._checkpoint(workspace)
+        await park_task(self._run, self._task, self._worker, reason, until_ms, checkpoint)
         self._progress.stage(self._task.bead_id, "parked", reason)
-
-    async def _report_parked(
-        self, reason: str, until_ms: int | None, checkpoint: dict[str, Any] | None
-    ) -> None:
-        await self._run.client.call(
-            "park_task",
-            bead_id=self._task.bead_id,
-            name=self._worker,
-            epoch=self._task.epoch,
-            reason=reason[:REASON_CHARACTERS_MAX],
-            until_ms=until_ms,
-            checkpoint=checkpoint,
-        )
-        self._task.leave()
 
     async def _checkpoint(self, workspace: Workspace) -> dict[str, Any]:
         changes = await self._run.branches.changes(workspace.assignment, workspace.tree)
@@ -345,10 +305,12 @@ class Attempt:
         The question of a blocked agent stays open for the next run."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINAL_REPORT_SECONDS):
-                if not self._task.is_over and await self._is_blocked():
-                    await self._report_parked("asked a question", None, None)
-                else:
-                    await self._task.give_back()
+                if not self._task.is_over and await self._questions.is_blocked():
+                    await park_task(self._run, self._task, self._worker, "asked a question")
+                elif not self._task.is_over:
+                    self._task.leave()
+                    # Not a reset: the server would offer the task to this worker again.
+                    await self._run.client.release_files([self._worker])
 
     async def _remove_worktree(self, worktree: Worktree) -> None:
         try:

@@ -7,8 +7,7 @@ when it is started again, and repeats nothing that was accepted.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -26,7 +25,12 @@ from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.run.run_files import keep_progress, write_run_facts
-from shiftboss.orchestrator.run.run_workers import RunWorker, run_workers, wait_until_idle
+from shiftboss.orchestrator.run.run_workers import (
+    RunWorker,
+    release_files,
+    run_workers,
+    wait_until_idle,
+)
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.rules.runs.merge_tasks import original_of
 from shiftboss.rules.tasks.waiting import cancelled_reason, dependency_reason, reason_line
@@ -34,7 +38,6 @@ from shiftboss.rules.tasks.waiting import cancelled_reason, dependency_reason, r
 # Events wake the run. The poll is for changes that cause no event, such as a target branch that
 # becomes free.
 POLL_SECONDS: Final = 15.0
-LAST_CALL_SECONDS: Final = 10.0
 _WAKING_EVENTS: Final = frozenset(
     {
         "task_done",
@@ -107,18 +110,18 @@ async def run_to_completion(
         if retry:
             await task_starter.retry_failed()
         workers = [RunWorker(run, number) for number in range(1, run.plan.workers + 1)]
-        for worker in workers:
-            await worker.release_task()
         landing_queue = LandingQueue(run, Lander(run.paths.landing))
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(_release_files, run, workers)
+            stack.push_async_callback(release_files, run, workers)
+            for worker in workers:
+                await worker.release_task()
             stack.push_async_callback(landing_queue.close)
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
             _in_background(stack, _watch_events(run, wake_up, workers))
             _in_background(stack, _inline_answers(run).send())
             _in_background(stack, keep_progress(run.paths.folder, run.progress))
-            working = _in_background(stack, run_workers(workers))
+            working = _in_background(stack, run_workers(run, workers))
             outcome = await _until_over(
                 run, task_starter, landing_queue, wake_up, working, wait=wait
             )
@@ -136,13 +139,6 @@ async def _clean_up_earlier_run(run: RunContext) -> None:
     repos = {repo_path(repo) for repo in run.plan.repos.values()}
     for ref in await run.worktrees.sweep(repos, run.client.swarm_id, ()):
         run.progress.log("", f"saved uncommitted work of an earlier run as {ref}")
-
-
-async def _release_files(run: RunContext, workers: Sequence[RunWorker]) -> None:
-    """Tasks that this run leaves behind do not keep their files from other plans."""
-    with contextlib.suppress(ShiftbossError, TimeoutError):
-        async with asyncio.timeout(LAST_CALL_SECONDS):
-            await run.client.release_files([worker.name for worker in workers])
 
 
 def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -173,11 +169,17 @@ async def _watch_events(
             async for event in events.follow():
                 if event["event"] in _WAKING_EVENTS:
                     wake_up.set()
-                if event["event"] == "attempt_ended":
-                    for worker in workers:
-                        worker.end_if(event["data"]["bead_id"], event["data"]["epoch"])
+                _tell_workers(workers, event["event"], event["data"])
         except ServerUnreachable:
             await asyncio.sleep(pause)
+
+
+def _tell_workers(workers: Sequence[RunWorker], kind: str, data: Mapping[str, Any]) -> None:
+    for worker in workers:
+        if kind == "attempt_ended":
+            worker.end_if(data["bead_id"], data["epoch"])
+        elif kind == "answer_delivered":
+            worker.note_delivered(data["bead_id"], data["epoch"], data["question_id"])
 
 
 async def _until_over(
@@ -231,7 +233,9 @@ def _outcome(
         elif plan_status.status(task.id) == "cancelled":
             outcome.cancelled.append(task.id)
             reason = plan_status.views[task.id]["last_error"]
-            stuck[task.id] = reason_line(cancelled_reason(run.client.swarm_id, task.id, reason))
+            stuck[task.id] = reason_line(
+                cancelled_reason(run.client.swarm_id, task.id, reason), run.command_place
+            )
             run.progress.stage(task.id, "cancelled", stuck[task.id])
         elif task.id in given_up:
             outcome.failed.append(task.id)
@@ -258,7 +262,10 @@ def _blocked_tasks(
 ) -> dict[str, str]:
     """The tasks that cannot start because of another one, each with the reason."""
     return {
-        bead_id: reason_line(dependency_reason(run.client.swarm_id, bead_id, blocker, "cancelled"))
+        bead_id: reason_line(
+            dependency_reason(run.client.swarm_id, bead_id, blocker, "cancelled"),
+            run.command_place,
+        )
         if plan_status.status(blocker) == "cancelled"
         else f"depends on {blocker}, which was given up"
         for bead_id, blocker in task_starter.blocked_by(plan_status, given_up).items()

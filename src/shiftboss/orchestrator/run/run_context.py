@@ -23,6 +23,7 @@ from shiftboss.protocol.handoff_requests import Landing, Review
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.plans.graph import review_of
 from shiftboss.rules.runs.merge_tasks import original_of
+from shiftboss.rules.tasks.waiting import HERE, CommandPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class RunContext:
     agents: Mapping[str, Agent]
     limits: ProcessLimits
     plan_file: Path | None = None
+    command_place: CommandPlace = HERE
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""

@@ -17,6 +17,7 @@ from typing import IO, Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
+from shiftboss.system.json_files import read_json_object
 from shiftboss.system.processes import start_ticks
 from shiftboss.system.state_folder import BadStateFolder
 
@@ -58,15 +59,22 @@ def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
 
 
 def _open_lock(folder: Path) -> IO[str]:
+    """The file is emptied and written, so a link that an agent has put there is not followed."""
+    path = folder / LOCK_NAME
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return (folder / LOCK_NAME).open("a")
+        return open(path, "a", encoding="utf-8", opener=_open_own)
     except OSError as error:
         raise BadStateFolder(
-            f"cannot write to {folder}: {error.strerror}",
+            f"the lock {path} cannot be used: {error.strerror}",
             field="state",
-            hint="the folder has to be writable for you",
+            hint="the folder has to be writable for you; if the lock is a link or a pipe: "
+            f"rm {shlex.quote(str(path))}",
         ) from error
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _is_held(folder: Path, swarm_id: str) -> Conflict:
@@ -88,10 +96,8 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
-    try:
-        members = json.loads((folder / LOCK_NAME).read_text())
-        role = str(members.get("role", "run"))
-        process = RunProcess(int(members["pid"]), int(members["started"]), role)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    members = read_json_object(folder / LOCK_NAME, {"pid": int, "started": int})
+    if members is None:
         return None
+    process = RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
     return process if process.is_alive else None

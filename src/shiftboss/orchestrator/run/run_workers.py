@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from shiftboss.errors import UnknownSwarm, UnknownWorker
+from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
 from shiftboss.orchestrator.attempt.attempt import Attempt
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.worker.bus_worker import BusWorker
 
 HEARTBEAT_SECONDS: Final = 15.0
+LAST_CALL_SECONDS: Final = 10.0
 _WORKER_NAME_CHARACTERS_MAX: Final = 50
 
 
@@ -28,6 +31,10 @@ class RunWorker:
     def end_if(self, bead_id: str, epoch: int) -> None:
         if self._attempt is not None:
             self._attempt.end_if(bead_id, epoch)
+
+    def note_delivered(self, bead_id: str, epoch: int, question_id: int) -> None:
+        if self._attempt is not None:
+            self._attempt.note_delivered(bead_id, epoch, question_id)
 
     async def end_if_blocked(self) -> None:
         """The run is over, so no answer will reach an agent that waits for one."""
@@ -72,8 +79,17 @@ def worker_name(swarm_id: str, number: int) -> str:
     return f"{name.lstrip('._-') or 'run'}-{number}"
 
 
-async def run_workers(workers: list[RunWorker]) -> None:
-    """Runs until it is cancelled. Then every agent is ended and its task is given back."""
+async def release_files(run: RunContext, workers: Sequence[RunWorker]) -> None:
+    """These workers are gone. Tasks that this run leaves behind do not keep their files from other
+    plans."""
+    with contextlib.suppress(ShiftbossError, TimeoutError):
+        async with asyncio.timeout(LAST_CALL_SECONDS):
+            await run.client.release_files([worker.name for worker in workers])
+
+
+async def run_workers(run: RunContext, workers: list[RunWorker]) -> None:
+    """Runs until it is cancelled. Then every agent is ended and its task is given back. The idle
+    workers go first: they would be offered a task that is given back."""
     tasks = [asyncio.create_task(worker.run()) for worker in workers]
     try:
         # Not `gather`: it would cancel the tasks as well, and a second cancellation would
@@ -82,9 +98,20 @@ async def run_workers(workers: list[RunWorker]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        idle = {
+            worker: task
+            for worker, task in zip(workers, tasks, strict=True)
+            if worker.is_idle.is_set()
+        }
+        await _cancel(idle.values())
+        await release_files(run, list(idle))
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def wait_until_idle(workers: list[RunWorker]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from shiftboss.errors import (
     Conflict,
     DependenciesUnfinished,
+    Forbidden,
     HandoffExists,
     MergeConflict,
     OwnershipOverlap,
@@ -47,7 +48,7 @@ class TaskStarter:
         if budget.tokens is not None or budget.dollars is not None:
             await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
         if self._run.plan_file is not None:
-            await client.report_run(self._run.plan_file)
+            await client.report_run(self._run.plan_file, self._run.plan.auto_merge)
         registered = (await read_plan_status(self._run)).views
         used = {
             task["bead_id"]: task["used"] for task in await client.all_of("show_usage", "tasks")
@@ -111,10 +112,7 @@ class TaskStarter:
         """Give every failed task one more attempt, however often it has failed."""
         for bead_id, view in (await read_plan_status(self._run)).views.items():
             if view["status"] == "failed" and self._run.knows(bead_id):
-                try:
-                    await self._run.client.call("retry_task", bead_id=bead_id)
-                except Conflict as error:
-                    self._report_waiting(bead_id, error)
+                await self._queue_again(bead_id)
 
     async def start_ready(self, plan_status: PlanStatus) -> None:
         """Submit the tasks that can start, and retry failed tasks that have attempts left."""
@@ -217,14 +215,19 @@ class TaskStarter:
         view = plan_status.views[bead_id]
         if view["failures"] >= self._run.plan.attempts or bead_id in plan_status.held:
             return
+        await self._queue_again(bead_id)
+
+    async def _queue_again(self, bead_id: str) -> None:
         try:
             await self._run.client.call("retry_task", bead_id=bead_id)
+        except Forbidden:
+            pass  # it was cancelled in the meantime
         except Conflict as error:
             self._report_waiting(bead_id, error)
 
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
-        reason = refusal_text(error, self._run.client.swarm_id)
+        reason = refusal_text(error, self._run.client.swarm_id, self._run.command_place)
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason

@@ -20,14 +20,16 @@ _INSTRUCTIONS_CHARACTERS_MAX: Final = 600
 _INSTRUCTIONS: Final = """\
 Work in this git work tree, branch {branch}.
 {claim}
-Edit only the FILEs; {scope}.
+{scope}
 Details: {more}
 """
 _CLAIM: Final = (
-    'Commit, then swarm_complete(swarm_id="{swarm}", bead_id="{task}", name="{worker}", '
+    '{first}swarm_complete(swarm_id="{swarm}", bead_id="{task}", name="{worker}", '
     "epoch={epoch}, summary). If refused: fix, call again."
 )
 _CLAIM_BY_EXIT: Final = "Commit and exit; then it is checked."
+_ONLY_READS: Final = "Change and commit nothing. Say what you found {where}."
+_EXIT: Final = "Exit when you are done; then it is checked."
 
 
 class RunTask(NamedTuple):
@@ -76,15 +78,32 @@ def fix_prompt(
 
 
 def _instructions(task: RunTask) -> str:
-    claim = _CLAIM if task.speaks and task.claims else _CLAIM_BY_EXIT
     return _INSTRUCTIONS.format(
         branch=task.branch,
-        claim=claim.format(
-            swarm=task.swarm_id, task=task.bead_id, worker=task.worker, epoch=task.epoch
-        ),
-        scope="others: request_scope" if task.speaks else "others are refused",
+        claim=_claim(task),
+        scope=_scope(task),
         more="show_handoff" if task.speaks else task.handoff_file,
     )
+
+
+def _claim(task: RunTask) -> str:
+    if not (task.speaks and task.claims):
+        return _CLAIM_BY_EXIT if task.files else _EXIT
+    return _CLAIM.format(
+        first="Commit, then " if task.files else "When done: ",
+        swarm=task.swarm_id,
+        task=task.bead_id,
+        worker=task.worker,
+        epoch=task.epoch,
+    )
+
+
+def _scope(task: RunTask) -> str:
+    if not task.files:
+        claims = task.speaks and task.claims
+        return _ONLY_READS.format(where="in the summary" if claims else "in your last message")
+    others = "others: request_scope" if task.speaks else "others are refused"
+    return f"Edit only the FILEs; {others}."
 
 
 def _title(task: RunTask) -> str:
@@ -106,7 +125,11 @@ def _earlier_attempts(task: RunTask) -> list[str]:
     instructions = checkpoint_members.pop("instructions", None)
     if instructions:
         lines.append(f"A PERSON SAYS: {_line(str(instructions))[:_INSTRUCTIONS_CHARACTERS_MAX]}")
-    if checkpoint_members:
+    if checkpoint_members.pop("start_over", False):
+        lines.append(
+            "START OVER from the base: the earlier commits were rejected. Do not use them."
+        )
+    elif checkpoint_members:
         checkpoint = json.dumps(checkpoint_members, ensure_ascii=False, sort_keys=True)
         lines.append(f"CONTINUE from this checkpoint: {_line(checkpoint)[:600]}")
     for salvage in task.salvage[-2:]:

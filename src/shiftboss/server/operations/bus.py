@@ -76,7 +76,8 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.TaskRequest,
         bus.TaskEndAnswer,
         BusService.retry_task,
-        "Queue a stuck or failed task again, or bring a cancelled one back.",
+        "Queue a stuck or failed task again, or bring a cancelled one back (where spawning is "
+        "restricted: only the operator).",
     ),
     "heartbeat": Operation(
         bus.HeartbeatRequest,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
+from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
@@ -142,6 +144,12 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         HandoffService.report_verdict,
         "For a verifier: report the verdict.",
         service=_service,
+    ),
+    "retry_task": Operation(
+        TaskRequest,
+        TaskEndAnswer,
+        BusService.retry_any_task,
+        "Queue a task again, also a cancelled one, even if spawning is restricted.",
     ),
     **CONTRACT_OPERATOR_OPERATIONS,
     **RUN_OPERATOR_OPERATIONS,

@@ -142,15 +142,16 @@ def _submission(answer: dict[str, Any]) -> str:
 
 
 @task.command()
-@server_command()
+@server_command(operator=True)
 def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Queue a stuck or failed task again, or bring back a cancelled one.
 
-    This ends a running attempt.
+    This ends a running attempt. On the server of a run, only the operator brings back a cancelled
+    task.
     """
-    return _with_status(
-        session.call("retry_task", session.swarm_of(task_id, swarm), bead_id=task_id)
-    )
+    swarm_id = session.swarm_of(task_id, swarm)
+    document = session.call_maybe_as_operator("retry_task", "retry_task", swarm_id, bead_id=task_id)
+    return _with_status(document, session.not_running(swarm_id))
 
 
 @task.command()
@@ -169,9 +170,10 @@ def cancel(
     return _with_status(session.call("cancel_task", swarm_id, bead_id=task_id, reason=reason))
 
 
-def _with_status(document: bytes) -> Output:
+def _with_status(document: bytes, not_running: str | None = None) -> Output:
     def view() -> None:
         answer = parse_answer(document, "status")
-        print_line(f"{answer['bead_id']} is {answer['status']}")
+        suffix = "" if not_running is None else f"; {not_running}"
+        print_line(f"{answer['bead_id']} is {answer['status']}{suffix}")
 
     return Output(document, view)
