@@ -1,7 +1,8 @@
 """The lock of a run: one orchestrator per swarm, and who it is.
 
 The file names the process that holds the lock, so that others can look at a run, or stop it,
-without ever taking the lock themselves.
+without ever taking the lock themselves. Agents can write to the file, so the kernel is asked
+whether that process holds the lock: another one must not be signalled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
+from shiftboss.system.json_files import read_json_object
+from shiftboss.system.lock_holders import holds_lock
 from shiftboss.system.processes import start_ticks
 
 LOCK_NAME: Final = "lock"
@@ -76,10 +79,9 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
-    try:
-        members = json.loads((folder / LOCK_NAME).read_text())
-        role = str(members.get("role", "run"))
-        process = RunProcess(int(members["pid"]), int(members["started"]), role)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    path = folder / LOCK_NAME
+    members = read_json_object(path, {"pid": int, "started": int})
+    if members is None:
         return None
-    return process if process.is_alive else None
+    process = RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
+    return process if process.is_alive and holds_lock(process.pid, path) else None
