@@ -64,8 +64,9 @@ def misbehave(words: list[str]) -> None:
         report("did", text="half of the work is done")
         report("usage", input_tokens=9, context_tokens=150_000, context_window=200_000)
         hang()
-    if "quota" in words and is_first_time("quota"):
-        report("rate_limited", message="used up", until=time.time() + 1)
+    if ("quota" in words or "rationed" in words) and is_first_time("quota"):
+        seconds = 86_400 if "rationed" in words else 1
+        report("rate_limited", message="used up", until=time.time() + seconds)
         hang()
     if "denied" in words and is_first_time("denied"):
         for _ in range(107):

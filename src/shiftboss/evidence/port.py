@@ -46,8 +46,11 @@ class Evidence(Protocol):
 
     async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool: ...
 
-    async def is_squash_of(self, repo: str, squash: str, commit: str) -> bool:
-        """Whether a commit stands for verified work: for `commit`, or for work that contains it."""
+    async def is_squash_of(
+        self, repo: str, squash: str, commit: str, accepted: list[str], branch: str
+    ) -> bool:
+        """Whether a commit on the branch has the content of one of the accepted commits, and that
+        one contains `commit`."""
         ...
 
     async def work_since(self, repo: str, base: str, rev: str) -> WorkSinceBase | None:

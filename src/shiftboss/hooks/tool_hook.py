@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from shiftboss.defaults import OPERATOR_TOKEN_FILE
 from shiftboss.hooks.write_checks import BANNED, SCOPE, WriteChecker, WriteDenial
 
 if TYPE_CHECKING:
@@ -53,13 +54,14 @@ class BadInput(Exception):
 
 
 class ToolCall(NamedTuple):
-    """`edits` are paths. `commands` are shell scripts or argument lists. All of them are relative
-    to `folder`."""
+    """`edits` and `reads` are paths. `commands` are shell scripts or argument lists. All of them
+    are relative to `folder`."""
 
     tool: str
     folder: str
     edits: list[str]
     commands: list[str | list[str]]
+    reads: Sequence[str] = ()
 
 
 def read_call(hook: ToolHook, given: Mapping[str, Any]) -> ToolCall:
@@ -73,7 +75,9 @@ def read_call(hook: ToolHook, given: Mapping[str, Any]) -> ToolCall:
         raise BadInput(f"{hook.input_key}: is not an object")
     name = tool.casefold()
     reads_only = _reads_only(name) or name in hook.reading_tools
-    edits = [] if reads_only else list(_paths(values, _PATH_KEYS | hook.path_keys))
+    keys = _PATH_KEYS | hook.path_keys
+    edits = [] if reads_only else list(_paths(values, keys))
+    reads = [value for key, value in values.items() if key in keys and isinstance(value, str)]
     is_patch = "patch" in name
     if is_patch:
         from shiftboss.hooks.patches import paths_of_patch  # late: few calls are patches
@@ -86,7 +90,7 @@ def read_call(hook: ToolHook, given: Mapping[str, Any]) -> ToolCall:
     commands = list(_commands(values, (*_COMMAND_KEYS, *hook.command_keys)))
     if not commands and (name in _RUNNING_TOOLS or name in hook.running_tools):
         raise BadInput(f"{hook.input_key}: names no command for {tool} to run")
-    return ToolCall(tool, _folder(folder, values), edits, commands)
+    return ToolCall(tool, _folder(folder, values), edits, commands, reads if reads_only else ())
 
 
 def _reads_only(name: str) -> bool:
@@ -165,6 +169,11 @@ def refusal(
 def _denials(call: ToolCall, contract: LocalContract, contract_file: str) -> list[WriteDenial]:
     checker = WriteChecker(contract, contract_file, os.environ)
     denials = list(checker.check_edits(call.folder, call.edits))
+    denials += [
+        WriteDenial(BANNED, path, "may only be read by the operator")
+        for path in call.reads
+        if os.path.basename(path) == OPERATOR_TOKEN_FILE
+    ]
     if call.commands:
         from shiftboss.hooks.shell.words import Unclear  # late: an edit needs no shell
         from shiftboss.hooks.shell.writes import ShellWrites

@@ -195,13 +195,14 @@ def _check_printable(path: str) -> str:
 
 class ReportRunRequest(BusRequest):
     """`plan_file` is the absolute path of the plan that a run of the swarm has read. People see it
-    in commands."""
+    in commands. With `auto_merge`, the run lands what was accepted."""
 
     plan_file: Annotated[
         str,
         StringConstraints(min_length=2, max_length=4096, pattern=r"^/"),
         AfterValidator(_check_printable),
     ]
+    auto_merge: bool = True
 
 
 class ReportRunAnswer(Answer):

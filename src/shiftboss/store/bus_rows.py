@@ -149,6 +149,12 @@ class BusRows(TransactionPart):
         rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "limit": limit})
         return [Question._make(row) for row in rows]
 
+    def open_questions_of_task(self, swarm_id: str, task_id: str, limit: int) -> list[Question]:
+        rows = self._session.fetch_all(
+            "open_questions_of_task", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [Question._make(row) for row in rows]
+
     def answer_question(
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:

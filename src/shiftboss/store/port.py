@@ -280,6 +280,10 @@ class BusTransaction(Protocol):
         """The open ones, oldest first; or all, newest first."""
         ...
 
+    def open_questions_of_task(self, swarm_id: str, task_id: str, limit: int) -> list[Question]:
+        """Oldest first."""
+        ...
+
     def answer_question(
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:

@@ -127,7 +127,7 @@ class RunRows(TransactionPart):
 
     def plan_run(self, swarm_id: str) -> PlanRunRecord | None:
         row = self._session.fetch_one("plan_run", {"swarm_id": swarm_id})
-        return None if row is None else PlanRunRecord._make(row)
+        return None if row is None else PlanRunRecord(row[0], row[1], row[2], bool(row[3]))
 
     def put_plan_run(self, run: PlanRunRecord) -> None:
         self._write("put_plan_run", run._asdict())

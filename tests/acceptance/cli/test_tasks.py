@@ -108,7 +108,14 @@ def test_a_failed_task_can_be_retried_and_a_task_can_be_cancelled(
     assert cancelled == (0, "a is cancelled\n", "")
     assert "not needed" in shiftboss("task", "show", "a", url=server.url).out
     refused = shiftboss("task", "submit", "a", url=server.url)
-    assert refused == (1, "", "Task a is cancelled; nothing was changed\n")
+    assert refused == (
+        1,
+        "",
+        (
+            "Task a is cancelled; nothing was changed; "
+            "`shiftboss task retry a --swarm default` brings it back\n"
+        ),
+    )
     assert shiftboss("task", "retry", "a", url=server.url) == (0, "a is active\n", "")
 
 

@@ -119,6 +119,10 @@ def test_edits_are_judged_by_their_path(
     ("tool", "given", "is_allowed"),
     [
         ("Read", {"file_path": "/etc/passwd"}, True),
+        ("Read", {"file_path": "/shop/.shiftboss/operator-token"}, False),
+        ("Grep", {"pattern": "operator-token", "path": ""}, True),
+        ("Bash", {"command": "shiftboss approve t --swarm s"}, False),
+        ("Bash", {"command": "shiftboss status"}, True),
         ("Grep", {"path": "/etc", "pattern": "x"}, True),
         ("Glob", {"path": "..", "pattern": "*"}, True),
         ("TodoWrite", {"todos": [{"content": "x"}]}, True),

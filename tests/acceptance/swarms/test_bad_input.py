@@ -140,12 +140,30 @@ def test_the_settings_of_a_swarm_can_be_given_as_query_parameters(client: Client
 
 
 @pytest.mark.requirement("SW-13")
-def test_the_body_counts_where_body_and_query_have_the_same_member(client: Client) -> None:
-    body = {"swarm_id": SWARM, "feature": "of the body"}
-    answer = client.post("/swarm/create?feature=of+the+query&workers_expected=3", body)
+def test_body_and_query_may_have_the_same_member_with_the_same_value(client: Client) -> None:
+    body = {"swarm_id": SWARM, "feature": "sign-in", "auto_merge": True}
+    query = "feature=sign-in&auto_merge=true&workers_expected=3"
+    answer = client.post(f"/swarm/create?{query}", body)
     assert (answer.status_code, answer.json()["swarm_id"]) == (201, SWARM)
     status = client.status(SWARM)
-    assert (status["feature"], status["workers_expected"]) == ("of the body", 3)
+    assert (status["feature"], status["workers_expected"]) == ("sign-in", 3)
+
+
+@pytest.mark.requirement("SW-06", "SW-13")
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("feature=x&feature=y", {}),
+        ("feature=x&feature=x", {}),
+        ("feature=x", {"feature": "y"}),
+    ],
+)
+def test_contradicting_parameters_create_no_swarm(
+    registered: Client, query: str, body: dict[str, str]
+) -> None:
+    answer = registered.post(f"/swarm/create?{query}", body)
+    assert (answer.status_code, answer.json()["field"]) == (422, "feature")
+    assert len(registered.get("/swarms").json()["swarms"]) == 1
 
 
 @pytest.mark.requirement("SW-06", "SW-13")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from shiftboss.errors import InvalidRequest, UnknownHandoff
+from shiftboss.errors import CiUnavailable, InvalidRequest, UnknownHandoff
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.protocol.policy import Models, TokenBudget
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
-from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, down, open_contract, runs
 from tests.repos import Repo
 from tests.waiting import eventually
 
@@ -183,6 +183,30 @@ async def test_the_context_returned_with_the_push_is_used_in_the_servers_claim(
     await contract.ci_says(runs(sha))
     await contract.accept()
     assert (await contract.receipt("alphavm"))["summary"].startswith("Fees are calculated\n")
+
+
+async def test_a_returned_run_is_left_out_of_the_summary_unless_it_is_one_of_the_commit(
+    contract: ContractFixture,
+) -> None:
+    """With the push, and with DONE while nothing is known of the CI, it cannot be refused yet."""
+    await contract.works_on("alphavm")
+    sha = contract.commits[0]
+    line = f"PUSHED_TO_CI: alphavm commit {sha[:7]} - CI run #89"
+    await contract.says("alphavm", line, returns=RETURNS | {"ci_run_id": "777"})
+    await contract.ci_says(runs(sha))
+    await contract.accept()
+    summary = (await contract.receipt("alphavm"))["summary"]
+    assert summary.startswith("Fees are calculated\n")
+    assert "777" not in summary
+
+
+async def test_done_is_not_recorded_while_ci_does_not_respond(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
+    contract.evidence.told[await contract.pushes("alphavm")] = down()
+    returns = RETURNS | {"ci_run_id": "777"}
+    with pytest.raises(CiUnavailable):
+        await contract.says("alphavm", DONE, name="w-alphavm", returns=returns)
+    assert "777" not in ((await contract.kept("alphavm")).progress or "")
 
 
 async def test_the_context_returned_with_a_red_push_is_discarded(contract: ContractFixture) -> None:

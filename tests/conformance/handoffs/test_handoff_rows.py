@@ -11,7 +11,7 @@ from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.claims.strategies import StrategyRecord
-from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 from tests.conformance.handoffs.handoff_rows import (
     NOW,
@@ -25,13 +25,9 @@ from tests.conformance.handoffs.handoff_rows import (
     taken,
 )
 from tests.conformance.opened import OpenStore, opened
-from tests.conformance.store.rows import SWARM, assignment
+from tests.conformance.store.rows import SWARM
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-01")]
-
-
-def attempt(**changes: Any) -> Assignment:
-    return assignment()._replace(task_id="t", packet_id=None, worker="w", **changes)
 
 
 async def put(store: OpenStore, *claims: Claim) -> list[bool]:
@@ -253,15 +249,22 @@ async def test_a_scope_request_is_numbered_and_decided_once(
         )
         return [one.request_id for one in found]
 
-    await with_swarm.write(lambda tx: tx.add_scope_request(scope_request()))
-    # Requests of an ended attempt no longer count.
+    async def ask() -> int:
+        question = Question(SWARM, 0, "t-1", 2, "w", "operator", "more files?", NOW)
+        question_id = await with_swarm.write(lambda tx: tx.add_question(question))
+        asked = scope_request(question_id=question_id)
+        await with_swarm.write(lambda tx: tx.add_scope_request(asked))
+        return question_id
+
+    # One without an open question no longer counts.
     assert await listed(only_open=True) == []
-    for held in (attempt(epoch=1), attempt(epoch=2)):
-        await with_swarm.write(lambda tx, held=held: tx.put_assignment(held))  # type: ignore[misc]
-        assert await listed(only_open=True) == ([2, 3] if held.epoch == 2 else [])
-    assert await listed(only_open=True, limit=1) == [2]
-    assert await listed(only_open=False) == [3, 2, 1]
-    assert await listed(only_open=False, limit=2) == [3, 2]
+    first, _ = await ask(), await ask()
+    assert await listed(only_open=True) == [3, 4]
+    assert await listed(only_open=True, limit=1) == [3]
+    await with_swarm.write(lambda tx: tx.answer_question(SWARM, first, "no", NOW))
+    assert await listed(only_open=True) == [4]
+    assert await listed(only_open=False) == [4, 3, 2, 1]
+    assert await listed(only_open=False, limit=2) == [4, 3]
 
 
 @pytest.mark.requirement("HO-09")

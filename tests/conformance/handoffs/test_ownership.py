@@ -9,11 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from shiftboss.errors import OwnershipOverlap
+from shiftboss.errors import InvalidRequest, OwnershipOverlap
+from shiftboss.protocol.bus import TaskRequest
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
-from shiftboss.protocol.runs import ReleaseFilesRequest
+from shiftboss.protocol.runs import ReleaseFilesRequest, ReportRunRequest
 from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
@@ -58,6 +59,25 @@ async def test_an_overlap_names_the_holders_and_their_files(
     assert f"holder owns {mine}" in refused.detail
     assert refused.field == "files"
     assert await handoffs.owners() == {"holder"}
+
+
+async def test_patterns_that_take_too_long_to_compare_are_refused(
+    handoffs: HandoffFixture,
+) -> None:
+    """All other writes wait for the comparison."""
+    expensive = "g/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + "*xyxyxyxyxyxyxyxyxyxy" * 10
+    with pytest.raises(InvalidRequest) as invalid:
+        await handoffs.spawn("t", "free.py", expensive + "*x" * 7)
+    assert invalid.value.field == "files.1"
+    with pytest.raises(InvalidRequest) as too_many:
+        await handoffs.spawn("t", *(f"{name}/{'*a*b*c*d*e*f*g*h' * 2}" for name in range(251)))
+    assert too_many.value.field == "files"
+    await handoffs.spawn("holder", expensive + "q")
+    refused = await overlap(handoffs, "t", expensive + "*q?")
+    assert "too many wildcards" in refused.detail
+    assert refused.field == "files"
+    assert await handoffs.owners() == {"holder"}
+    await handoffs.spawn("other", "src/auth/**", "**/*.md")
 
 
 async def test_tasks_that_do_not_overlap_can_run_in_parallel(handoffs: HandoffFixture) -> None:
@@ -243,7 +263,13 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
     assert only(refused.value.facts["holders"])["status"] == "queued"
     assert f"stale of the swarm {handoffs.swarm_id} (queued) owns" in refused.value.detail
     command = f"`shiftboss task cancel stale --swarm {handoffs.swarm_id}`"
-    assert command in (refused.value.hint or "")
+    assert refused.value.hint == f"free its files: {command}"
+    run = ReportRunRequest(swarm_id=handoffs.swarm_id, plan_file="/my plans/plan.yaml")
+    await handoffs.coordinator.runs.report_run(run)
+    with pytest.raises(OwnershipOverlap) as refused:
+        await other.spawn("new", "src/a.py")
+    finish = "finish it: `shiftboss run '/my plans/plan.yaml'`"
+    assert refused.value.hint == f"{finish}; or free its files: {command}"
     handoffs.clock.now_ms += 4 * 3_600_000
     await other.spawn("new", "src/a.py", submit=True)
     assert await handoffs.owners() == {"new"}
@@ -357,3 +383,35 @@ async def test_a_run_that_ends_releases_the_files_of_idle_tasks(handoffs: Handof
     assert await handoffs.status("queued") == "open"
     await handoffs.submit("open")
     assert (await handoffs.given("w")).bead_id == "open"
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize("withdrawn", [True, False])
+async def test_a_task_that_lost_its_files_names_the_task_that_has_them(
+    handoffs: HandoffFixture, withdrawn: bool
+) -> None:
+    """Whether it is withdrawn when a worker comes, or refused when it is submitted again."""
+    await handoffs.spawn("t", "a.py", submit=withdrawn)
+    await handoffs.coordinator.runs.release_files(ReleaseFilesRequest(swarm_id=handoffs.swarm_id))
+    if not withdrawn:
+        swarm_id = handoffs.swarm_id
+        await handoffs.coordinator.store.write(lambda tx: tx.release(swarm_id, "t"), swarm_id)
+    other = await handoffs.in_swarm("other")
+    await other.spawn("holder", "a.py")
+    if withdrawn:
+        await handoffs.register("w")
+        await handoffs.look("w")
+    else:
+        with pytest.raises(OwnershipOverlap):
+            await handoffs.submit("t")
+    assert (await handoffs.show("t")).status == "open"
+    request = TaskRequest(swarm_id=handoffs.swarm_id, bead_id="t")
+    (reason,) = (await handoffs.bus_service.why_task(request)).reasons
+    assert (reason.kind, reason.command) == (
+        "overlap",
+        "shiftboss task cancel holder --swarm other",
+    )
+    assert (await handoffs.coordinator.swarms.status(handoffs.swarm_id)).status == "waiting"
+    await handoffs.cancel("t")
+    work = (await handoffs.coordinator.swarms.status(handoffs.swarm_id)).bus
+    assert work.refused_starts == 0, "nothing is left behind"

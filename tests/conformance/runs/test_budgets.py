@@ -68,7 +68,7 @@ async def test_a_task_over_its_budget_is_reported_once_and_not_dispatched(
     (event,) = await handoffs.events("budget_exceeded")
     assert (event["bead_id"], event["scope"], event["spent"]) == ("a", "task", 100)
     (question,) = await handoffs.questions()
-    assert "shiftboss budget set --task a" in question.question
+    assert "shiftboss budget set --swarm default --task a --tokens 200" in question.question
 
     # The other task is not affected; this one waits, whoever submits it.
     await handoffs.failed("a")

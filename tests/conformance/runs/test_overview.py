@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from shiftboss.coordinator.bus.questions import QUESTIONS_LISTED_MAX
 from shiftboss.protocol.bus import FindTaskRequest, TaskRequest
-from shiftboss.protocol.runs import ReportRunRequest
+from shiftboss.protocol.runs import ParkTaskRequest, ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.runs.records import SpawnRefusal
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, Hold, SpawnRefusal
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import BusFixture
 from tests.conformance.opened import OpenStore
@@ -84,3 +86,32 @@ async def test_a_refused_start_is_replaced_and_dropped(with_swarm: OpenStore) ->
     ]
     await with_swarm.write(lambda tx: tx.drop_spawn_refusal(SWARM, "t"))
     assert await with_swarm.read(lambda tx: tx.spawn_refusal(SWARM, "t")) is None
+
+
+async def test_a_task_keeps_its_own_questions_among_many(bus: BusFixture) -> None:
+    """Many older questions of other tasks are open."""
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = Question(bus.swarm_id, 0, "other", 1, "v", "operator", "Why?", 1)
+
+    def ask(tx: Transaction) -> list[int]:
+        for _ in range(QUESTIONS_LISTED_MAX):
+            tx.add_question(asked)
+        mine = asked._replace(task_id="a", epoch=epoch, worker="w", asked_at_ms=2)
+        return [tx.add_question(mine) for _ in range(2)]
+
+    first, _ = await bus.coordinator.store.write(ask, bus.swarm_id)
+    park = ParkTaskRequest(
+        swarm_id=bus.swarm_id, bead_id="a", name="w", epoch=epoch, reason="it has exited"
+    )
+    assert await kinds_of(bus, "a") == ["question", "question", "at_work"]
+
+    def hold(tx: Transaction) -> None:
+        tx.put_hold(Hold(bus.swarm_id, "a", "pause", WAITS_FOR_ANSWER, 3, None))
+
+    await bus.coordinator.store.write(hold, bus.swarm_id)
+    await bus.coordinator.runs.park_task(park)
+    await bus.answer(first, "because")
+    assert await kinds_of(bus, "a") == ["question"], "it is still held"
+    assert (await bus.show("a")).status == "queued"

@@ -15,6 +15,8 @@ from shiftboss.errors import (
     NotApproved,
     UnknownReceipt,
 )
+from shiftboss.protocol.bus import TaskRequest
+from shiftboss.protocol.runs import ReportRunRequest
 from shiftboss.rules.runs.squash import squash_message
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
 from tests.conformance.runs.run_fixtures import RunFixture
@@ -154,3 +156,69 @@ async def test_a_squash_has_landed_if_its_message_names_the_accepted_commit(
     with pytest.raises(Conflict):
         await plan.landed("b", commit, landed_commit=squashes[1])
     assert (await plan.landed("a", commit, landed_commit=squashes[1])).landed_commit == squashes[1]
+
+
+async def whys(bus: HandoffFixture, task: str) -> list[tuple[str, str]]:
+    answer = await bus.bus_service.why_task(TaskRequest(swarm_id=bus.swarm_id, bead_id=task))
+    return [(reason.kind, reason.text) for reason in answer.reasons]
+
+
+@pytest.mark.requirement("OWN-11")
+async def test_a_task_names_the_dependency_whose_work_is_in_review_or_has_to_land(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan = RunFixture(bus)
+    await in_review(bus, "a", repo.commit("work"))
+    await bus.add("b", after=["a"])
+    seen = await bus.coordinator.swarms.status(bus.swarm_id)
+    assert (seen.status, seen.bus.reviews) == ("waiting", 1)
+    assert await whys(bus, "b") == [("dependency", "it waits for a, which is in review")]
+    await plan.approve("a")
+    for auto_merge in (True, False):
+        request = ReportRunRequest(
+            swarm_id=bus.swarm_id, plan_file="/plan.yaml", auto_merge=auto_merge
+        )
+        await bus.coordinator.runs.report_run(request)
+        kinds = [kind for kind, _ in await whys(bus, "b")]
+        assert kinds == (["dependency"] if auto_merge else ["not_running"])
+    await bus.cancel("b")
+    assert (await bus.coordinator.swarms.status(bus.swarm_id)).status == "waiting", "to land"
+
+
+@pytest.mark.requirement("OWN-01")
+async def test_a_squash_has_landed_only_with_the_content_of_an_accepted_commit(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    """Anybody can write the trailer."""
+    plan, commit = RunFixture(bus), repo.commit("work", {"src/auth/one.py": "x = 1\n"})
+    later = repo.commit("refused", {"src/auth/later.py": "z = 1\n"})
+    await bus.given_out("a", "w", branch="task", target="main", landing="squash")
+    await bus.claim("a", name="w", commit=commit)
+    await bus.accept()
+    lies = [
+        repo.git("commit-tree", f"{tree}^{{tree}}", "-p", "main", "-m", _names(named))
+        for tree, named in (("main", commit), (later, later))
+    ]
+    for lie in lies:
+        repo.git("update-ref", "refs/heads/main", lie)
+        with pytest.raises(Conflict):
+            await plan.landed("a", commit, landed_commit=lie)
+
+
+@pytest.mark.requirement("OWN-01")
+async def test_a_squash_of_a_merge_task_stands_for_the_work_that_it_has_merged(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    merge = repo.commit("merge", {"src/auth/merged.py": "z = 1\n"})
+    for task, accepted in (("a", commit), ("a-merge-1", merge)):
+        await bus.given_out(task, "w", branch="task", target="main", landing="squash")
+        await bus.claim(task, name="w", commit=accepted)
+        await bus.accept()
+    squash = repo.git("commit-tree", f"{merge}^{{tree}}", "-p", "main", "-m", _names(merge))
+    repo.git("update-ref", "refs/heads/main", squash)
+    assert (await plan.landed("a", commit, landed_commit=squash)).landed_commit == squash
+
+
+def _names(commit: str) -> str:
+    return squash_message("T", bead_id="a", swarm_id="s", receipt_id=None, commit=commit)

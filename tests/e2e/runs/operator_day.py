@@ -28,8 +28,10 @@ SWARM = "day"
 WAIT_SECONDS = 90.0
 # A command ends where the sentence around it goes on.
 _PRINTED = re.compile(r"shiftboss [a-z](?:'[^']*'|\"[^\"]*\"|[^`;()\n'\"])*")
-# What a person puts in for the words in capital letters.
-_VALUES = {"TEXT": "'as you like'", "N": "100000"}
+# What is refused at the end of the day, because the other choice was made, with the reason.
+_TOO_LATE = {
+    f"shiftboss reject pay --swarm {SWARM} --reason 'what is wrong'": "was approved",
+}
 
 
 class Step(NamedTuple):
@@ -46,12 +48,27 @@ class Day:
         self.project = project
         self.steps: list[Step] = []
 
-    def type(self, line: str, code: int = 0) -> str:
+    def type(self, line: str, below: str = ".") -> str:
         """Run a command; returns what it shows. It is an error if it fails."""
+        done = self._run(line, below)
+        self.steps.append(Step(line, done))
+        assert done.code == 0, f"{line}: {done}"
+        return done.out
+
+    def type_the_rest(self) -> None:
+        """Type every command that was shown and not typed yet, and those that they show."""
+        while left := sorted(self.printed - {step.line for step in self.steps}):
+            for line in left:
+                if line in _TOO_LATE:
+                    self._is_refused(line, _TOO_LATE[line])
+                else:
+                    self.type(line)
+
+    def _is_refused(self, line: str, reason: str) -> None:
         done = self._run(line)
         self.steps.append(Step(line, done))
-        assert done.code == code, f"{line}: {done}"
-        return done.out
+        assert done.code == 1, f"{line}: {done}"
+        assert reason in done.err, f"{line}: {done}"
 
     def look(self, line: str) -> Any:
         """The JSON answer of a command, which is not part of the record."""
@@ -83,11 +100,11 @@ class Day:
         answer = self.look(f"shiftboss task show {task_id} --swarm {SWARM}")
         return "" if answer is None else str(answer["status"])
 
-    def _run(self, line: str) -> Done:
+    def _run(self, line: str, below: str = ".") -> Done:
         arguments = shlex.split(line)
         assert arguments[0] == "shiftboss", line
         variables = self.project.environment()
-        return shiftboss(*arguments[1:], folder=self.project.folder, **variables)
+        return shiftboss(*arguments[1:], folder=self.project.folder / below, **variables)
 
     @property
     def printed(self) -> set[str]:
@@ -99,12 +116,8 @@ class Day:
 
 
 def printed_commands(text: str) -> list[str]:
-    """The commands in a text. A line that is cut or has other placeholders would not run."""
-    commands = []
-    for match in _PRINTED.finditer(text):
-        words = match[0].rstrip(" .,:").split(" ")
-        commands.append(" ".join(_VALUES.get(word, word) for word in words))
-    return commands
+    """The commands in a text, exactly as they stand there: a placeholder would not run."""
+    return [match[0].rstrip(" .,:") for match in _PRINTED.finditer(text)]
 
 
 def make_project(folder: Path) -> PlanProject:
@@ -112,7 +125,7 @@ def make_project(folder: Path) -> PlanProject:
     project.plan(
         task("cart", do="ask"),
         task("price", do="wrong"),
-        task("stock", do="quota"),
+        task("stock", do="rationed"),
         task("search", do="overspend", budget={"tokens": 5000}),
         task("banner", do="hang"),
         task("pay", review="required"),
@@ -128,6 +141,7 @@ def make_project(folder: Path) -> PlanProject:
 def play(day: Day) -> Done:
     """The day; returns how the run ended."""
     with running_run(day.project) as run:
+        _lift_quota(day)
         _watch(day)
         _answer(day)
         _pause_and_resume(day)
@@ -151,7 +165,7 @@ def running_run(project: PlanProject) -> AbstractContextManager[Running]:
 def _watch(day: Day) -> None:
     day.until(lambda: day.state("banner") == "active", "the agents work")
     day.shown_by("shiftboss status", "active")
-    day.type("shiftboss task list")
+    day.type("shiftboss task list", below="shop")
 
 
 def _answer(day: Day) -> None:
@@ -165,6 +179,14 @@ def _pause_and_resume(day: Day) -> None:
     shown = day.type(f"shiftboss status {SWARM}")
     assert "lunch" in shown
     day.type_shown(shown, "shiftboss swarm resume")
+
+
+def _lift_quota(day: Day) -> None:
+    """The quota is back tomorrow, and nothing starts before; somebody has bought more."""
+    shown = day.shown_by("shiftboss why stock", "--task stock")
+    assert "paused until" in day.type(f"shiftboss status {SWARM}")
+    for line in printed_commands(shown):  # for the task, and for all of them
+        day.type(line)
 
 
 def _raise_budget(day: Day) -> None:

@@ -18,10 +18,23 @@ from typing import Any
 import pytest
 
 from shiftboss.cli.commands.runs.background import RunFolder
+from shiftboss.cli.commands.runs.clean import _Cleaning
+from shiftboss.cli.common.command import ServerSession
 from shiftboss.errors import Conflict
-from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_in
+from shiftboss.orchestrator.attempt.attempt_record import (
+    AttemptRecord,
+    attempts_in,
+    attempts_of_run,
+)
+from shiftboss.orchestrator.run.leftover_items import Contract, Leftover
 from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
-from shiftboss.orchestrator.run.leftovers import find_leftovers, remove_leftovers, reservation
+from shiftboss.orchestrator.run.leftovers import (
+    find_leftovers,
+    hold_ended_run,
+    list_runs,
+    remove_leftovers,
+    reservation,
+)
 from shiftboss.orchestrator.run.progress import TaskProgress
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
@@ -237,13 +250,108 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
     assert (unknown.code, unknown.out) == (1, "nothing to remove\n")
     assert unknown.err.startswith("cannot tell what is accepted in s (no server at ")
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
-    # A server that does not know the swarm has accepted nothing of it.
+    # A server that does not know the swarm has accepted nothing of it, but cannot tell whose the
+    # refs are: the record of the attempt could have been written by an agent.
     everything = shiftboss(
         "clean", "--all", "--apply", "--json", url=server.url, folder=project.folder
     )
-    kinds = [each["kind"] for each in json.loads(everything.out)["removed"]]
-    assert kinds == ["branch", "saved_work", "run"]
-    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
+    answer = json.loads(everything.out)
+    assert [each["kind"] for each in answer["removed"]] == ["run"]
+    assert "no contract here says where they are" in answer["kept"][0]["why"]
+    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
+
+
+def contracts_of(project: PlanProject, branch: str = "shiftboss/a") -> dict[str, Contract]:
+    return {"a": Contract(project.repo, branch, "main")}
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+@pytest.mark.parametrize("recorded", ["", "people", "people/feature1", "shiftboss", "shiftboss/b"])
+async def test_a_record_that_an_agent_has_written_names_no_branch_to_delete(
+    project: PlanProject, recorded: str
+) -> None:
+    record = ended_attempt(project, branch=recorded)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    for branch in ("people/feature1", "shiftboss/b", "shiftboss-a", "a"):
+        project.git("branch", branch)
+    tasks: Tasks = {"a": {"status": "done", "landed_commit": project.git("rev-parse", "HEAD")}}
+    state = record.folder.parents[2]
+    for everything in (False, True):
+        found, _ = await find_leftovers(
+            state, "s", tasks, contracts_of(project), everything=everything
+        )
+        branches = [each.name for each in found if each.kind == "branch"]
+        assert branches == ["refs/heads/shiftboss/a"]
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", ["cancelled", "queued"])
+async def test_a_branch_of_other_people_goes_only_if_it_has_landed(
+    project: PlanProject, status: str
+) -> None:
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    base = project.git("rev-parse", "HEAD")
+    project.git("branch", "people/feature1")
+    contracts = contracts_of(project, "people/feature1")
+    state = record.folder.parents[2]
+
+    async def branches(task: dict[str, Any]) -> tuple[list[str], list[str]]:
+        found, kept = await find_leftovers(state, "s", {"a": task}, contracts, everything=True)
+        names = [each.name for each in found if each.kind == "branch"]
+        return names, [each.why for each in kept]
+
+    not_landed: dict[str, Any] = {"status": status, "landed_commit": None}
+    stays = "its branch people/feature1 has work that has not landed, and its name is not one of"
+    assert await branches(not_landed) == ([], [f"{stays} ours"])
+    landed: dict[str, Any] = {"status": "done", "landed_commit": base}
+    assert await branches(landed) == (["refs/heads/people/feature1"], [])
+    contracts = contracts_of(project, project.git("branch", "--show-current"))
+    assert (await branches(landed))[0] == []  # it is checked out
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_saved_work_of_another_swarm_stays(project: PlanProject) -> None:
+    """Both have a task of the same name, and the other one has its state in another folder."""
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    for number, swarm_id in enumerate(("s", "other"), start=1):
+        message = f"Uncommitted work in the work tree a.1 of {swarm_id}"
+        commit = project.git("commit-tree", "-m", message, "HEAD^{tree}")
+        project.git("update-ref", f"refs/shiftboss/salvage/a/{number}", commit)
+    tasks: Tasks = {"a": {"status": "cancelled", "landed_commit": None}}
+    found, _ = await find_leftovers(
+        record.folder.parents[2], "s", tasks, contracts_of(project), everything=True
+    )
+    saved = [each.name for each in found if each.kind == "saved work"]
+    assert saved == ["refs/shiftboss/salvage/a/1"]
+
+
+@pytest.mark.requirement("OWN-11")
+def test_nothing_is_cancelled_in_a_run_that_has_started_in_the_meantime(tmp_path: Path) -> None:
+    session = ServerSession("http://127.0.0.1:9", None, None, as_json=False)
+    left = Leftover("reservation", "s", "a.py", "not finished", bead_id="a")
+    with hold_run_lock(tmp_path / "runs" / "s", "s", "run"):
+        ((_, reason),) = _Cleaning(session, tmp_path, True).remove([left])
+    assert reason == "another `shiftboss run` is already working on the swarm s"
+
+
+@pytest.mark.requirement("OWN-11")
+def test_links_in_the_folder_of_a_run_are_not_followed(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "s"
+    run.mkdir(parents=True)
+    (tmp_path / "big").write_bytes(b"x" * 1_000_000)
+    (run / "a.1").symlink_to(tmp_path)
+    (tmp_path / "runs" / "t").symlink_to(tmp_path)
+    assert list_runs(tmp_path) == {"s": False}
+    assert attempts_of_run(tmp_path, "s") == []
+    (run / "lock").symlink_to(tmp_path / "big")
+    with pytest.raises(Conflict, match="cannot be used"), hold_run_lock(run, "s", "clean"):
+        pass
+    assert (tmp_path / "big").stat().st_size == 1_000_000
 
 
 LANDED = "0" * 40
@@ -261,30 +369,31 @@ async def test_refs_stay_while_another_swarm_works_on_a_task_of_the_same_name(
     state = record.folder.parents[2]
     shutil.copytree(record.folder.parent, state / "runs" / "t")
     tasks: Tasks = {"a": {"status": "done", "landed_commit": project.git("rev-parse", "HEAD")}}
+    contracts = contracts_of(project)
     unfinished: Tasks = {"a": {"status": "queued", "landed_commit": None}}
 
     async def kinds_in(swarm_id: str, *, everything: bool) -> list[str]:
         holders = [
-            *await find_holders(state, "s", tasks, is_live=False),
-            *await find_holders(state, "t", unfinished, is_live=is_live),
+            *await find_holders(state, "s", tasks, contracts, is_live=False),
+            *await find_holders(state, "t", unfinished, contracts, is_live=is_live),
         ]
         assert [(each.swarm_id, each.fate) for each in holders] == [("t", "unfinished")]
         own = {"s": tasks, "t": unfinished}[swarm_id]
         found, _ = await find_leftovers(
-            state, swarm_id, own, everything=everything, holders=holders
+            state, swarm_id, own, contracts, everything=everything, holders=holders
         )
         return [each.kind for each in found]
 
     assert await kinds_in("s", everything=False) == ["run"]
     assert await kinds_in("s", everything=True) == ["run"]
     assert await kinds_in("t", everything=True) == ["branch", "saved work", "run"]
-    unreadable = await find_holders(state, "t", None, is_live=False)
+    unreadable = await find_holders(state, "t", None, {}, is_live=False)
     assert {each.fate for each in unreadable} == {"accepted"}
     found, _ = await find_leftovers(
-        state, "s", unfinished, everything=True, holders=sorted(unreadable)
+        state, "s", unfinished, contracts, everything=True, holders=sorted(unreadable)
     )
     assert [each.kind for each in found] == ["run"]
-    found, _ = await find_leftovers(state, "s", tasks, everything=False)
+    found, _ = await find_leftovers(state, "s", tasks, contracts, everything=False)
     assert [each.kind for each in found] == ["branch", "saved work", "run"]
 
 
@@ -300,7 +409,9 @@ async def test_a_branch_goes_only_if_all_of_it_has_landed(project: PlanProject) 
 
     async def branches(landed: str, *, everything: bool = False) -> list[str]:
         tasks = {"a": {"status": "done", "landed_commit": landed}}
-        found, _ = await find_leftovers(state, "s", tasks, everything=everything)
+        found, _ = await find_leftovers(
+            state, "s", tasks, contracts_of(project), everything=everything
+        )
         return [each.why for each in found if each.kind == "branch"]
 
     assert await branches(base) == []
@@ -321,7 +432,8 @@ async def test_squashed_work_is_found_without_its_run(project: PlanProject) -> N
     (left,) = await find_squashed([project.repo, project.folder / "nothing", project.repo])
     assert (left.kind, left.swarm_id, left.bead_id) == ("squashed work", "x:1", "a")
     state = project.folder / ".shiftboss"
-    ((_, failure),) = await remove_leftovers(state, "x:1", [left])
+    with hold_ended_run(state, "x:1"):
+        ((_, failure),) = await remove_leftovers([left])
     assert failure is None
     assert project.git("for-each-ref", "refs/shiftboss") == ""
     assert not (state / "runs").exists()
@@ -413,7 +525,8 @@ async def test_accepted_work_that_has_not_landed_always_stays(project: PlanProje
     tasks = {"a": {"status": "done", "landed_commit": None}}
     state = project.folder / ".shiftboss"
     write_run_facts(state / "runs" / "s", Path("plan.yaml"), "http://127.0.0.1:1")
-    found, kept = await find_leftovers(state, "s", tasks, everything=True)
+    contracts = contracts_of(project)
+    found, kept = await find_leftovers(state, "s", tasks, contracts, everything=True)
     assert found == []
     assert [each.command for each in kept] == ["shiftboss land plan.yaml a"]
 
@@ -443,6 +556,20 @@ def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: Pla
     facts = {**record.facts, "settings": {"kind": "claude", "command": command}}
     (record.folder / "attempt.json").write_text(json.dumps(facts))
     assert shiftboss("attach", "a", folder=project.folder) == printed
+    for changed in (
+        {"tree": "/etc"},
+        {"tree": "s/a.1"},
+        {"branch": "--upload-pack=x"},
+        {"base": "--orphan"},
+        {"repo": 7},
+        {"settings": {"kind": "claude", "command": "sh"}},
+        {"settings": {"kind": "gone"}},
+    ):
+        (record.folder / "attempt.json").write_text(json.dumps({**record.facts, **changed}))
+        attached = shiftboss("attach", "a", folder=project.folder)
+        assert (attached.code, attached.out) == (1, ""), changed
+        assert "Traceback" not in attached.err
+    (record.folder / "attempt.json").write_text(json.dumps(facts))
 
     record.output.write_text(f"{json.dumps({**line, 'session_id': '--mcp-config=x'})}\n")
     assert "names no session" in shiftboss("attach", "a", folder=project.folder).err

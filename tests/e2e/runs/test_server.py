@@ -209,7 +209,7 @@ async def test_an_agent_cannot_name_the_plan_that_the_operator_is_advised_to_run
         RunServerClient(run_server.server, "s", run_server.operator_token) as run,
     ):
         await run.create_swarm("Sums")
-        await run.report_run(Path("/plans/plan.yaml"))
+        await run.report_run(Path("/plans/plan.yaml"), True)
         with pytest.raises(Forbidden, match="only the operator may run plans"):
             await agent.call("report_run", plan_file="/tmp/x.yaml")
         with pytest.raises(Forbidden, match="only the operator may run plans"):

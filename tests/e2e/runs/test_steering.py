@@ -27,8 +27,9 @@ class ProjectWithOperator(PlanProject):
     def environment(self) -> dict[str, str]:
         return super().environment() | {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}
 
-    def decide(self, name: str, operation: str, number: int = 1, **members: Any) -> None:
-        """Wait until the work of a task is in review for the n-th time, and decide."""
+    def decide(self, name: str, operation: str, number: int = 1, **members: Any) -> str:
+        """Wait until the work of a task is in review for the n-th time, and decide. Returns its
+        commit."""
         wait_until(
             lambda: self.log().count(f"{name}: in review: ") >= number, f"{name} is in review", 60
         )
@@ -40,6 +41,7 @@ class ProjectWithOperator(PlanProject):
             timeout=60,
         )
         assert answer.status_code == 200, answer.text
+        return str(answer.json()["commit"])
 
 
 class Terminal:
@@ -116,12 +118,12 @@ def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled
     with project.running_client() as client:
         client.post("/bus/cancel_task", {"swarm_id": "day", "bead_id": "slow", "reason": "rethink"})
         wait_until(lambda: not psutil.pid_exists(agent), "the agent is ended", 30)
-        wait_until(lambda: "blocked: question 1" in project.log(), "the run shows the question", 60)
+        wait_until(lambda: "asks question 1" in project.log(), "the run shows the question", 60)
         client.post("/bus/answer_question", {"swarm_id": "day", "question_id": 1, "answer": "blue"})
     outcome = run.outcome()
     assert (outcome["landed"], outcome["cancelled"]) == (["unsure"], ["slow"])
     assert (outcome["failed"], outcome["waiting"]) == ([], ["after"])
-    assert "depends on slow, which was cancelled" in outcome["stuck"]["after"]
+    assert "it waits for slow, which is cancelled" in outcome["stuck"]["after"]
     log = project.log()
     assert "slow: cancelled by the operator: rethink" in log
     assert log.count("slow: cancelled by") == 1
@@ -163,3 +165,21 @@ def test_work_waits_for_its_review_and_is_done_again_after_a_rejection(
             (project.folder / ".shiftboss" / "runs" / "review").glob("one.2/prompt.md")
         ).read_text()
     )
+
+
+def test_a_rejected_commit_is_not_merged_with_the_work_that_replaces_it(
+    project: ProjectWithOperator,
+) -> None:
+    project.plan(task("one"), swarm="review", review="required")
+    run = project.start()
+    rejected = project.decide("one", "reject", reason="use another name")
+    approved = project.decide("one", "approve", number=2)
+    assert run.outcome()["landed"] == ["one"]
+    commits = project.git("rev-list", "main").split()
+    assert approved in commits
+    assert rejected not in commits
+    prompt = project.folder / ".shiftboss" / "runs" / "review" / "one.2" / "prompt.md"
+    text = prompt.read_text()
+    assert "A PERSON SAYS: use another name" in text
+    assert "START OVER" in text
+    assert "CONTINUE" not in text

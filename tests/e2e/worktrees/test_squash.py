@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.orchestrator.landing.lander import (
     AcceptedWork,
     Landed,
+    LandedWork,
     Lander,
     LandingConflict,
     LandingRefused,
@@ -80,8 +82,12 @@ async def test_the_squash_of_a_merge_task_contains_the_work_that_conflicted(
     )
     landed = await lander.land(squash(project, "bd-2-merge-1", merge, branch=None))
     assert isinstance(landed, Landed)
-    assert await lander.land(squash(project, "bd-2", two)) == Landed(landed.commit, "already")
+    work = squash(project, "bd-2", two, landed=[LandedWork(merge, "bd-2-merge-1", None)])
+    assert await lander.land(work) == Landed(landed.commit, "already")
     assert subjects(project) == ["the work of bd-2-merge-1", "the work of bd-1"]
+    place = (project.repo.path, "main", two)
+    assert await lander.has_landed(*place, "squash", [merge])
+    assert not await lander.has_landed(*place, "squash"), "the merge was not accepted"
 
 
 async def test_a_squash_that_was_removed_from_the_target_lands_again(
@@ -129,3 +135,58 @@ async def test_the_verified_commit_is_kept_before_the_target_moves(
     (project.repo.path / "src/auth/one.py").write_text("in the way\n")
     assert isinstance(await lander.land(squash(project, "bd-1", commit)), LandingRefused)
     assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
+
+
+@pytest.mark.parametrize("named", ["first", "second"])
+async def test_a_message_that_lies_about_squashed_work_drops_nothing(
+    project: Project, lander: Lander, named: str
+) -> None:
+    """A task that lands by a merge writes the messages of its commits itself."""
+    commits = {"first": project.work("bd-1", {"src/auth/one.py": "x = 1\n"})}
+    commits["second"] = project.work("bd-2", {"src/auth/two.py": "y = 1\n"}, base=commits["first"])
+    liar = project.work("bd-3", {"src/lib/three.py": "z = 1\n"})
+    lie = project.repo.git(
+        *("commit-tree", f"{liar}^{{tree}}", "-p", project.repo.base),
+        *("-m", f"Three\n\nShiftboss-Commit: {commits[named]}"),
+    )
+    assert isinstance(await lander.land(project.accepted_work("bd-3", lie)), Landed)
+    outcome = await lander.land(squash(project, "bd-2", commits["second"]))
+    assert outcome == Landed(project.tip(), "squash")
+    assert project.text("main", "src/auth/one.py") == "x = 1"
+    assert project.text("main", "src/auth/two.py") == "y = 1"
+
+
+async def test_a_squash_on_a_side_branch_of_the_target_does_not_count(
+    project: Project, lander: Lander
+) -> None:
+    """The merge of that branch may have dropped its content."""
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    side = project.repo.git(
+        *("commit-tree", f"{commit}^{{tree}}", "-p", project.repo.base),
+        *("-m", f"One\n\nShiftboss-Commit: {commit}"),
+    )
+    project.repo.git("merge", "--quiet", "-s", "ours", "--no-ff", "-m", "Merge", side)
+    assert isinstance(await lander.land(squash(project, "bd-1", commit)), Landed)
+    assert project.text("main", "src/auth/one.py") == "x = 1"
+
+
+async def test_stacked_squashes_are_found_again_when_the_target_has_moved_on(
+    project: Project, lander: Lander
+) -> None:
+    """The content of each depends on the squashes below it and on the commits of other people."""
+    works = []
+    base = project.repo.base
+    for number in (1, 2, 3):
+        base = project.work(f"bd-{number}", {"src/auth/one.py": f"x = {number}\n"}, base=base)
+        works.append(squash(project, f"bd-{number}", base))
+    landed = []
+    for number, work in enumerate(works):
+        project.repo.commit("of a person", {f"notes-{number}.md": "# Notes\n"})
+        landed.append(await lander.land(work))
+    project.repo.commit("more", {"README.md": "# More\n"})
+    for work, first in zip(works, landed, strict=True):
+        assert isinstance(first, Landed)
+        assert await lander.land(work) == Landed(first.commit, "already")
+        assert await Repository().is_squash_of(
+            str(project.repo.path), first.commit, work.commit, [work.commit], "main"
+        ), "the server agrees"

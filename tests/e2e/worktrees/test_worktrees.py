@@ -64,9 +64,10 @@ async def test_the_next_attempt_continues_the_branch_or_starts_over(project: Pro
     second = await project.create(project.assignment(epoch=2), continue_branch=True)
     assert (second.start, second.salvaged) == (commit, ())
     assert not first.path.exists()
-    third = await project.create(project.assignment(epoch=3, checkpoint={"files": []}))
+    third = await project.create(project.assignment(epoch=3), continue_branch=True)
     assert third.start == commit
-    fourth = await project.create(project.assignment(epoch=4))
+    # After a rejection, the checkpoint has the reason; it does not bring the commits back.
+    fourth = await project.create(project.assignment(epoch=4, checkpoint={"start_over": True}))
     assert fourth.start == project.repo.base
     assert fourth.salvaged == ("refs/shiftboss/salvage/bd-1/1",)
     assert project.refs() == {"refs/shiftboss/salvage/bd-1/1": commit}

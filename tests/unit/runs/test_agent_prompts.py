@@ -112,3 +112,12 @@ def test_the_answer_of_a_person_comes_first_and_in_plain_words() -> None:
     assert text.index("A PERSON SAYS") < text.index("CONTINUE from this checkpoint")
     only_answer = run_prompt(TASK._replace(checkpoint={"instructions": "blue"}))
     assert "CONTINUE" not in only_answer
+
+
+@pytest.mark.requirement("OWN-12")
+def test_after_a_rejection_the_prompt_says_why_and_that_the_work_starts_over() -> None:
+    checkpoint = {"instructions": "use another name", "start_over": True, "commits": ["a" * 40]}
+    text = run_prompt(TASK._replace(checkpoint=checkpoint))
+    assert "A PERSON SAYS: use another name\nSTART OVER" in text
+    assert "CONTINUE" not in text
+    assert "start_over" not in text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shiftboss.orchestrator.run.bootstrap import command_place
 from shiftboss.orchestrator.run.plan_status import PlanStatus, plan_status_of
 from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
 
@@ -46,3 +48,24 @@ def test_only_what_does_not_end_by_itself_waits_for_a_person() -> None:
     assert seen("open", pause).held == {"t": "paused (resume)"}
     assert not seen("open", pause | {"until": 5}).held
     assert not seen("active", pause, state="executing").held
+
+
+@pytest.mark.parametrize(
+    ("server", "database", "command"),
+    [
+        (None, ".shiftboss/shiftboss.db", "answer"),
+        (None, "/work/.shiftboss/shiftboss.db", "answer"),
+        (None, "other dir/x.db", "SHIFTBOSS_DB='/work/shop/other dir/x.db' answer"),
+        (None, "postgres://me:secret@host/db", "answer --server http://127.0.0.1:5"),
+        ("http://far:7", "x.db", "answer --server http://far:7"),
+    ],
+)
+def test_commands_of_a_run_look_where_the_run_is(
+    server: str | None, database: str, command: str
+) -> None:
+    place = command_place(server, database, "http://127.0.0.1:5", Path("/work/shop"))
+    view = {"bead_id": "t", "status": "active", "state": "blocked"}
+    blocked = plan_status_of({"t": view}, {}, {"waiting": [ASKS]}, [], place)
+    assert blocked.held == {"t": f"w asks ({command})"}
+    text = place.render_quoted("free it: `shiftboss x`, or wait")
+    assert text == f"free it: `{command.replace('answer', 'shiftboss x')}`, or wait"

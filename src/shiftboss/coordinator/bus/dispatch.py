@@ -10,7 +10,8 @@ import json
 from typing import Any, Final
 
 from shiftboss.coordinator.handoffs.ownership import try_reserve
-from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
+from shiftboss.coordinator.handoffs.refusals import note_refusal, reason_of
+from shiftboss.errors import OwnershipOverlap, UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
@@ -114,28 +115,38 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
             _withdraw(tx, task, in_the_way, now_ms)
 
 
-def _withdraw(tx: Transaction, task: Task, reason: str, now_ms: int) -> None:
+def _withdraw(tx: Transaction, task: Task, overlap: OwnershipOverlap, now_ms: int) -> None:
     """The files of the task were released, and another task has them now. It is open again, until
     it is submitted."""
     tx.save_task(task._replace(status="open", updated_at_ms=now_ms))
+    note_refusal(tx, task.swarm_id, task.task_id, overlap, now_ms)
     tx.add_event(
         task.swarm_id,
         EventKind.TASK_WITHDRAWN,
         now_ms,
-        {"bead_id": task.task_id, "reason": reason},
+        {"bead_id": task.task_id, "reason": reason_of(overlap)},
         task_id=task.task_id,
     )
 
 
 def choose_worker(tx: Transaction, swarm_id: str) -> Worker | None:
     """The least recently used free worker. One whose poll is parked is preferred, because another
-    one may be gone."""
+    one may be gone. Without a server there is none."""
+    if tx.polls.is_offline:
+        _retire_free_workers(tx, swarm_id)
+        return None
     first = tx.next_worker(swarm_id)
     parked = tx.polls.parked_workers(swarm_id)
     if first is None or not parked or first.name in parked:
         return first
     free_workers = tx.free_workers(swarm_id, FREE_WORKERS_MAX)
     return next((worker for worker in free_workers if worker.name in parked), first)
+
+
+def _retire_free_workers(tx: Transaction, swarm_id: str) -> None:
+    """They get no tasks until their next request, which then looks into the queue."""
+    while (worker := tx.next_worker(swarm_id)) is not None:
+        tx.put_worker(worker._replace(available=False))
 
 
 def assign(

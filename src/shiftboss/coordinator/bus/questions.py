@@ -152,7 +152,7 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         },
         task_id=question.task_id,
     )
-    if not _has_open_questions(tx, question):
+    if not tx.open_questions_of_task(question.swarm_id, question.task_id, 1):
         lift_answer_hold(tx, question.swarm_id, question.task_id, now_ms)
 
 
@@ -165,13 +165,6 @@ def _readdress(tx: Transaction, question: Question, assignment: Assignment | Non
     tx.readdress_question(question.swarm_id, question.question_id, task.epoch)
     worker = question.worker if assignment is None else assignment.worker
     return question._replace(epoch=task.epoch, worker=worker)
-
-
-def _has_open_questions(tx: Transaction, answered: Question) -> bool:
-    return any(
-        question.task_id == answered.task_id
-        for question in tx.questions(answered.swarm_id, QUESTIONS_LISTED_MAX, only_open=True)
-    )
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:

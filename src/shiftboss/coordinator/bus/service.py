@@ -14,8 +14,9 @@ from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.event_hub import Hub, ParkedPoll, wake
+from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.errors import UnknownTask
+from shiftboss.errors import OwnershipOverlap, RepoBlocked, UnknownTask
 from shiftboss.protocol.bus import (
     POLL_MS_MAX,
     AckAnswer,
@@ -198,10 +199,18 @@ class BusService:
     def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
         return write_once(self._store, self._clock, tasks.add, request, key)
 
-    def submit_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[SubmitAnswer]:
-        if self._find_task is None:
-            return write_once(self._store, self._clock, tasks.submit, request, key)
-        return self._submit_with_tracker(request, key, self._find_task)
+    async def submit_task(self, request: TaskRequest, key: str | None = None) -> SubmitAnswer:
+        try:
+            if self._find_task is None:
+                return await write_once(self._store, self._clock, tasks.submit, request, key)
+            return await self._submit_with_tracker(request, key, self._find_task)
+        except (OwnershipOverlap, RepoBlocked) as error:
+            refusal, now_ms = error, self._clock()
+            await self._store.write(
+                lambda tx: note_refusal(tx, request.swarm_id, request.bead_id, refusal, now_ms),
+                request.swarm_id,
+            )
+            raise
 
     async def _submit_with_tracker(
         self, request: TaskRequest, key: str | None, find_task: FindTask

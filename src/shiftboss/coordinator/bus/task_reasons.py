@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from shiftboss.coordinator.handoffs.ownership import holders
@@ -21,7 +21,8 @@ from shiftboss.rules.tasks.tasks import Task
 from shiftboss.rules.tasks.waiting import Holder
 from shiftboss.store.port import Transaction
 
-OPEN_MAX = 200
+# Of one task: enough to start with.
+QUESTIONS_NAMED_MAX = 20
 
 
 def why(tx: Transaction, request: TaskRequest, polling: frozenset[str] | None) -> WhyAnswer:
@@ -61,21 +62,26 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskF
     claim = tx.last_claim(swarm_id, task_id) if task.contract_version else None
     attempt = tx.contract_attempt(swarm_id, task_id) if task.contract_version else None
     budgets = {hold.task_id: tx.budget(swarm_id, hold.task_id) for hold in held_back}
-    dependencies = [_existing(tx, swarm_id, one) for one in tx.dependencies(swarm_id, task_id)]
+    questions = tx.open_questions_of_task(swarm_id, task_id, QUESTIONS_NAMED_MAX)
+    unfinished = tx.unfinished_dependencies(swarm_id, task_id)
     return TaskFacts(
         task=task,
         plan_file=run.plan_file if run else None,
         is_offline=polling is None,
         assignment=tx.assignment(swarm_id, task_id) if task.status == "active" else None,
-        dependencies=[one for one in dependencies if one.status != "done"],
-        unlanded=_unlanded(tx, dependencies) if run else [],
+        dependencies=[_existing(tx, swarm_id, dependency) for dependency in unfinished],
+        unlanded=_unlanded(tx, task, unfinished) if run and run.auto_merge else [],
         workers=live_workers(tx, swarm_id, polling),
         queue_position=tx.queue_position(task) if task.status == "queued" else 0,
         holds=held_back,
         budgets={owner: budget for owner, budget in budgets.items() if budget},
         used={owner: tx.usage_totals(swarm_id, owner) for owner in budgets},
-        questions=_of_task(tx.questions(swarm_id, OPEN_MAX, only_open=True), task_id),
-        scope_requests=_of_task(tx.scope_requests(swarm_id, OPEN_MAX, only_open=True), task_id),
+        questions=questions,
+        scope_requests=[
+            request
+            for question in questions
+            if (request := tx.scope_request_of_question(swarm_id, question.question_id))
+        ],
         claim=claim,
         violations=_violations(claim),
         halt=tx.halt_of_task(swarm_id, task_id) if task.contract_version else None,
@@ -93,18 +99,16 @@ def _existing(tx: Transaction, swarm_id: str, task_id: str) -> Task:
     return task
 
 
-def _unlanded(tx: Transaction, dependencies: Iterable[Task]) -> list[str]:
+def _unlanded(tx: Transaction, task: Task, unfinished: Collection[str]) -> list[str]:
+    """A plan that lands its work starts a task when its dependencies have landed. Otherwise the
+    task starts on their commits."""
     return [
-        task.task_id
-        for task in dependencies
-        if task.status == "done"
-        and (landing := tx.landing(task.swarm_id, task.task_id))
+        dependency
+        for dependency in tx.dependencies(task.swarm_id, task.task_id)
+        if dependency not in unfinished
+        and (landing := tx.landing(task.swarm_id, dependency))
         and landing.landed_commit is None
     ]
-
-
-def _of_task(items: list[Any], task_id: str) -> list[Any]:
-    return [item for item in items if item.task_id == task_id]
 
 
 def _violations(claim: Claim | None) -> list[dict[str, Any]]:

@@ -141,6 +141,8 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
     reserve_if_released(tx, task, now_ms)
+    if task.contract_version is not None:
+        tx.drop_spawn_refusal(task.swarm_id, task.task_id)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
     worker = choose_worker(tx, request.swarm_id) if ready else None
     if worker is not None:
@@ -242,6 +244,7 @@ def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndA
         _take_back(tx, held, holder, "cancelled", now_ms)
         tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
         drop_answer_hold(tx, task.swarm_id, task.task_id)
+        tx.drop_spawn_refusal(task.swarm_id, task.task_id)
         tx.save_task(
             task._replace(
                 status="cancelled", last_error=request.reason or None, updated_at_ms=now_ms

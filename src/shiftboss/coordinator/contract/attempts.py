@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.ci import CiReport, CiRun
 from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
@@ -23,7 +24,8 @@ from shiftboss.rules.contract.checkpoints import (
     with_decisions,
     with_work,
 )
-from shiftboss.rules.contract.milestones import milestone_view
+from shiftboss.rules.contract.ci_verdict import runs_of_commit
+from shiftboss.rules.contract.milestones import RunName, is_named_run, milestone_view
 from shiftboss.rules.contract.records import ContractAttempt, StoredCheckpoint, Tracking, summary_of
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
@@ -60,13 +62,31 @@ def milestone_of(held: Assignment, attempt: ContractAttempt) -> Milestone | None
 def claim_content(tracking: Tracking | None, attempt: ContractAttempt) -> dict[str, Any]:
     """The content of a claim, the same for a DONE report and for the server after CI has passed.
     The summary is what the worker returned with its push."""
-    last_report = json.loads(attempt.progress) if attempt.progress else {}
-    returns = last_report.get("returns")
     return {
         "commit": tracking.sha if tracking else None,
         "files_touched": [],
-        "summary": summary_of(CompletionReturn.model_validate(returns)) if returns else "",
+        "summary": _returned_summary(tracking, attempt),
     }
+
+
+def _returned_summary(tracking: Tracking | None, attempt: ContractAttempt) -> str:
+    last_report = json.loads(attempt.progress) if attempt.progress else {}
+    if "returns" not in last_report:
+        return ""
+    returns = CompletionReturn.model_validate(last_report["returns"])
+    is_run_known = is_named_run(returns.ci_run_id, run_names(_seen_runs(tracking)))
+    return summary_of(returns, is_run_known=is_run_known)
+
+
+def _seen_runs(tracking: Tracking | None) -> list[CiRun]:
+    """The runs of the commit that CI has reported. None are known until CI responds."""
+    if tracking is None or tracking.report is None:
+        return []
+    return runs_of_commit(CiReport.model_validate_json(tracking.report))
+
+
+def run_names(runs: Sequence[CiRun]) -> list[RunName]:
+    return [RunName(run.run_id, run.url) for run in runs]
 
 
 def ci_view(tracking: Tracking | None) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from shiftboss.coordinator.contract.attempts import (
     claim_content,
     keep_returns,
     milestone_of,
+    run_names,
 )
 from shiftboss.coordinator.contract.ci import refuse_unless_green
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
@@ -19,7 +20,6 @@ from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import (
-    RunName,
     check_done_report,
     check_named_run,
     check_report_order,
@@ -66,8 +66,8 @@ def check_done_runs(
     request: ReportMilestoneRequest, report: Done, runs: Sequence[CiRun], sha: str
 ) -> None:
     """The runs that a worker names must be runs of its commit. A commit without a run is refused
-    for that."""
-    names = [RunName(run.run_id, run.url) for run in runs]
+    for that. What cannot be checked yet does not get into the claim."""
+    names = run_names(runs)
     if names and report.ci_run is not None:
         check_named_run(report.ci_run, names, sha, "ci_run")
     if names and request.returns is not None:

@@ -14,6 +14,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
+from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
@@ -117,9 +118,7 @@ class HandoffService:
         except (OwnershipOverlap, RepoBlocked) as error:
             refusal, now_ms = error, self._clock()
             await self._store.write(
-                lambda tx: spawn.note_refusal(
-                    tx, request.swarm_id, request.bead_id, refusal, now_ms
-                ),
+                lambda tx: note_refusal(tx, request.swarm_id, request.bead_id, refusal, now_ms),
                 request.swarm_id,
             )
             raise

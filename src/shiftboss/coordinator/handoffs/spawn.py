@@ -18,8 +18,6 @@ from shiftboss.errors import (
     DependenciesUnfinished,
     HandoffExists,
     InvalidRequest,
-    OwnershipOverlap,
-    RepoBlocked,
     TaskEnded,
     UnknownTask,
 )
@@ -39,7 +37,6 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
-from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
@@ -88,26 +85,6 @@ def spawn(
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
     return _spawn_answer(tx, in_force)
-
-
-def note_refusal(
-    tx: Transaction,
-    swarm_id: str,
-    task_id: str,
-    error: OwnershipOverlap | RepoBlocked,
-    now_ms: int,
-) -> None:
-    """Remember why a task that exists could not start, for those who ask why it does not."""
-    if tx.take_swarm(swarm_id) is None:
-        return
-    task = tx.task(swarm_id, task_id)
-    detail = error.detail.removesuffix("; nothing was changed")
-    known = tx.spawn_refusal(swarm_id, task_id)
-    if task is None or task.status != "open" or (known is not None and known.detail == detail):
-        return
-    holders = error.facts.get("holders") or error.facts.get("blockers") or []
-    assert isinstance(holders, list)
-    tx.put_spawn_refusal(SpawnRefusal(swarm_id, task_id, error.code, detail, holders, now_ms))
 
 
 def _lock(

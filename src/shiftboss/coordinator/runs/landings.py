@@ -33,6 +33,7 @@ from shiftboss.protocol.runs import (
 )
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
+from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
@@ -42,7 +43,7 @@ def record_run(tx: Transaction, request: ReportRunRequest, now_ms: int) -> Repor
     """Remember the plan of the swarm, for the commands that continue or land it."""
     if tx.take_swarm(request.swarm_id) is None:
         raise UnknownSwarm(request.swarm_id)
-    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms))
+    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms, request.auto_merge))
     return ReportRunAnswer(success=True)
 
 
@@ -148,6 +149,13 @@ def reported_landing(
             facts={"target": handoff.target},
         )
     return landing, handoff
+
+
+def accepted_commits(tx: Transaction, request: ReportLandedRequest) -> list[str]:
+    """The accepted commits whose squash can stand for the reported work: its own, and those of its
+    merge tasks."""
+    accepted = [tx.landing(request.swarm_id, name) for name in merge_tasks_of(request.bead_id)]
+    return [request.commit, *(landing.commit_sha for landing in accepted if landing is not None)]
 
 
 def record_landed(

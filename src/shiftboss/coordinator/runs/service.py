@@ -159,8 +159,11 @@ class RunService:
 
     async def _is_squash(self, handoff: Handoff, request: ReportLandedRequest) -> bool:
         """Whether the landed commit stands for the accepted one, which then is on no branch."""
-        return handoff.landing == "squash" and await self._evidence.is_squash_of(
-            handoff.repo, request.landed_commit, request.commit
+        if handoff.landing != "squash":
+            return False
+        accepted = await self._store.read(lambda tx: landings.accepted_commits(tx, request))
+        return await self._evidence.is_squash_of(
+            handoff.repo, request.landed_commit, request.commit, accepted, request.target
         )
 
     async def _check_is_on_target(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import read_blobs
+from shiftboss.evidence.mirror.squashes import RunGit, SquashHistory
 from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, WorkSinceBase
-from shiftboss.rules.runs.squash import COMMIT_TRAILER
 from shiftboss.system.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
@@ -90,15 +93,14 @@ class Repository:
             await _toplevel(folder)
         return output.code == 0
 
-    async def is_squash_of(self, path: str, squash: str, commit: str) -> bool:
-        trailers = f"--format=%(trailers:key={COMMIT_TRAILER},valueonly)"
-        folder = existing_folder(path)
-        output = await git(["log", "-1", trailers, "--end-of-options", squash], folder)
-        verified = output.out.decode(errors="replace").split() if output.code == 0 else []
-        if len(verified) != 1:
+    async def is_squash_of(
+        self, path: str, squash: str, commit: str, accepted: list[str], branch: str
+    ) -> bool:
+        tip = await self.commit_of(path, f"refs/heads/{branch}")
+        if tip is None:
             return False
-        contains = ["merge-base", "--is-ancestor", "--end-of-options", commit, verified[0]]
-        return verified == [commit] or (await git(contains, folder)).code == 0
+        async with _scratch_repository(existing_folder(path)) as run:
+            return await SquashHistory(run).is_squash(tip, squash, commit, accepted)
 
     async def work_since(self, path: str, base: str, rev: str) -> WorkSinceBase | None:
         """The commits from `base` to a revision, and the files that differ, up to the limits of a
@@ -146,6 +148,33 @@ class Repository:
         )
         lines = checked(output, f"the history of {rev}").decode(errors="replace").split("\n")
         return [_parse_commit(line) for line in lines if line]
+
+
+@asynccontextmanager
+async def _scratch_repository(folder: Path) -> AsyncIterator[RunGit]:
+    """Runs git with the objects of the repository, but without its settings, because a merge may
+    run programs that they name. What git writes goes to a temporary folder."""
+    shared = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
+    common = Path(_text(checked(shared, "the folder of the repository")))
+    scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-squash-")
+    environment = {
+        "GIT_DIR": scratch,
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(common / "objects"),
+    }
+    if await asyncio.to_thread((common / "shallow").exists):
+        environment["GIT_SHALLOW_FILE"] = str(common / "shallow")
+    try:
+        init = ["init", "--quiet", "--bare", "--template=", "--initial-branch=none", scratch]
+        checked(await git(init, Path(scratch)), "creating a temporary repository")
+        yield lambda arguments: git(arguments, Path(scratch), environment=environment)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+
+def _quoted(path: Path) -> str:
+    """A path in a list that git separates at colons."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _parse_commit(line: str) -> LoggedCommit:

@@ -26,19 +26,21 @@ _SEPARATORS: Final = ("&&", "||", *_NEXT_CASE, "|&", ";", "|", "&", "\n")
 
 
 class SimpleCommand:
-    """`writes` are the files of its redirections, `stdin` the text of a here-document. `piped`: it
-    is part of a pipeline, so that changes of its shell, such as `cd`, have no effect."""
+    """`writes` and `reads` are the files of its redirections, `stdin` the text of a here-document.
+    `piped`: it is part of a pipeline, so that changes of its shell, such as `cd`, have no effect.
+    """
 
     def __init__(self) -> None:
         self.words: list[Word] = []
         self.assigned: list[tuple[str, Word]] = []
         self.writes: list[Word] = []
+        self.reads: list[Word] = []
         self.stdin: str | None = None
         self.piped = False
 
     @property
     def is_empty(self) -> bool:
-        return not (self.words or self.assigned or self.writes)
+        return not (self.words or self.assigned or self.writes or self.reads)
 
 
 Item = SimpleCommand | str
@@ -215,7 +217,9 @@ class CommandReader(WordReader):
             command.stdin = self._document(text[start : self.at], strips_tabs=mark == "<<-")
         elif mark == "<<<":
             command.stdin = words[0].text if words[0].known else None
-        elif mark not in ("<", "<&") and not _is_descriptor(mark, words[0]):
+        elif mark in ("<", "<&"):
+            command.reads += words
+        elif not _is_descriptor(mark, words[0]):
             command.writes += words
         return True
 

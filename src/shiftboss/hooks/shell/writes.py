@@ -8,6 +8,7 @@ from typing import Final
 
 from shiftboss.hooks.shell.effects import ENTRY, PLACE, Arguments, Ban, Effect, Write
 from shiftboss.hooks.shell.git import GitCommand, git_effects
+from shiftboss.hooks.shell.operator import operator_effects, token_effects
 from shiftboss.hooks.shell.parser import SUBSHELL_BEGINS, CommandReader, SimpleCommand
 from shiftboss.hooks.shell.programs import PROGRAMS
 from shiftboss.hooks.shell.word_reader import Variables
@@ -105,6 +106,7 @@ class ShellWrites:
         if self._commands > _COMMANDS_MAX:
             raise Unclear("has too many commands")
         self._add(Write(word) for word in command.writes)
+        self._add(token_effects(command.reads))
         values = {name: word.text if word.known else None for name, word in command.assigned}
         if command.words:
             self._words(command.words, command.stdin, values, piped=command.piped)
@@ -125,6 +127,7 @@ class ShellWrites:
         words = self._unwrapped(words)
         has_moved = self._folder != folder
         if words and words[0].known:
+            self._add(operator_effects(posixpath.basename(words[0].text), words[1:]))
             self._program(words, stdin, piped=piped)
         if has_moved:
             self._folder = folder

@@ -244,7 +244,8 @@ class Attempt:
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         if view["status"] == "cancelled":
             text = reason_line(
-                cancelled_reason(view["swarm_id"], view["bead_id"], view["last_error"])
+                cancelled_reason(view["swarm_id"], view["bead_id"], view["last_error"]),
+                self._run.command_place,
             )
             self._log(text)
             self._progress.stage(self._task.bead_id, "cancelled", text)

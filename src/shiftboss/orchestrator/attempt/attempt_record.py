@@ -105,7 +105,7 @@ def _run(state: Path, swarm_id: str) -> Path:
 def _attempts(run: Path) -> Iterator[AttemptRecord]:
     for folder in run.iterdir() if run.is_dir() else ():
         name = _NAME.fullmatch(folder.name)
-        if name is not None and folder.is_dir():
+        if name is not None and folder.is_dir() and not folder.is_symlink():
             yield AttemptRecord(folder, run.name, name[1], int(name[2]), _read_facts(folder))
 
 

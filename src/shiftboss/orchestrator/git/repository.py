@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import TreeUnavailable, UnknownRepo
+from shiftboss.evidence.mirror.squashes import MERGE_SETTINGS
 from shiftboss.orchestrator.git.checkouts import (
     GitCheckout,
     list_checkouts,
@@ -136,7 +137,10 @@ class GitRepo:
     async def merge(self, ours: str, theirs: str) -> Merged:
         """Merge two commits without a work tree."""
         output = await self.run(
-            ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs]
+            [
+                *(*MERGE_SETTINGS, "merge-tree", "--write-tree", "-z", "--name-only"),
+                *("--no-messages", ours, theirs),
+            ]
         )
         if output.code == _USAGE_CODE:
             raise TreeUnavailable(

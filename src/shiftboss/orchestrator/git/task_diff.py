@@ -27,6 +27,8 @@ WorkKind = Literal["work tree", "branch", "salvage", "claim", "landed"]
 # Settings of a repository could run other programs.
 _DIFF: Final = ("diff", "--no-ext-diff", "--no-textconv", "--find-renames")
 
+_NO_FILTER: Final = {"clean": "", "smudge": "", "process": "", "required": "false"}
+
 
 class NoWork(NotFound):
     code = "no_work"
@@ -122,16 +124,36 @@ async def _unclaimed(repo: GitRepo, base: str, branch: str, bead_id: str) -> Tas
     return None if saved is None else TaskWork("salvage", repo, base, saved)
 
 
+async def _without_programs(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables that keep git from running the filters of its settings, and from fetching missing
+    objects. The settings of a repository and the `.gitattributes` of an agent choose the programs
+    for both. Not as options: the name of a filter may contain a `=`."""
+    listed = await run_git(
+        ["config", "--null", "--name-only", "--get-regexp", r"^filter\."],
+        folder,
+        environment=variables,
+    )
+    keys = listed.out.decode(errors="surrogateescape").split("\0")[:-1]
+    filters = dict.fromkeys(key.rpartition(".")[0] for key in keys if key.count(".") > 1)
+    settings = {f"{name}.{key}": value for name in filters for key, value in _NO_FILTER.items()}
+    numbered = {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_NO_LAZY_FETCH": "1"}
+    for number, (key, value) in enumerate(settings.items()):
+        numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return numbered
+
+
 @asynccontextmanager
 async def diff_command(work: TaskWork) -> AsyncIterator[GitCommand]:
     """The command that prints the difference, for as long as the block lasts."""
     if work.checkout is None:
         variables = {"GIT_DIR": str(work.repo.common), "GIT_WORK_TREE": str(work.repo.common)}
+        variables |= await _without_programs(work.repo.common, variables)
         yield GitCommand([*_DIFF, work.old, work.new, "--"], work.repo.common, variables)
         return
     folder, admin = work.checkout.folder, work.checkout.admin
     private = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-diff-"))
     variables = {"GIT_DIR": str(admin), "GIT_WORK_TREE": str(folder)}
+    variables |= await _without_programs(folder, variables)
     variables["GIT_INDEX_FILE"] = str(private / "index")
     try:
         with contextlib.suppress(OSError):  # without an index, all files are new ones

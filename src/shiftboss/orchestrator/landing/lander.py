@@ -22,6 +22,7 @@ from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBr
 from shiftboss.protocol.handoff_requests import Landing
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
+from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.squash import squash_message
 from shiftboss.system.file_locks import folder_lock
 
@@ -46,8 +47,9 @@ class LandedWork(NamedTuple):
 class AcceptedWork:
     """Work to land. `commit` is the one in the receipt; `branch` is deleted when it has landed.
     `criteria`, `policy` and `waivers` are those that it was accepted with. `landed` is earlier
-    work, the oldest first; it is used to name the other tasks of a conflict. With `squash`, the
-    target gets one commit instead of the commits of the work."""
+    work, the oldest first; it is used to name the other tasks of a conflict, and to find the
+    merge tasks of this one. With `squash`, the target gets one commit instead of the commits of the
+    work."""
 
     bead_id: str
     title: str
@@ -137,13 +139,20 @@ class Lander:
             await delete_landed_branch(repo, work.branch, work.target, squashed)
         return outcome
 
-    async def has_landed(self, folder: Path, target: str, commit: str, landing: Landing) -> bool:
-        """Whether the target has the commit, or its squash."""
+    async def has_landed(
+        self,
+        folder: Path,
+        target: str,
+        commit: str,
+        landing: Landing,
+        merges: Sequence[str] = (),
+    ) -> bool:
+        """Whether the target has the commit, or its squash, or that of one of the merge tasks."""
         repo = await GitRepo.at(folder)
         tip, work = await repo.branch_tip(target), await repo.commit_of(commit)
         if tip is None or work is None:
             return False
-        return await _landed_as(repo, tip, work, landing) is not None
+        return await _landed_as(repo, tip, work, landing, merges) is not None
 
     async def close(self) -> None:
         await self._check.close()
@@ -168,7 +177,8 @@ class Lander:
                 f"the accepted commit {work.commit} is not in {work.repo}",
                 "restore it from a clone or from the reflog",
             )
-        landed = await _landed_as(repo, tip, commit, work.landing)
+        merges = merges_of(work.bead_id, work.landed)
+        landed = await _landed_as(repo, tip, commit, work.landing, merges)
         if landed is not None:
             await _keep_squashed(repo, commit, work)
             return Landed(landed, "already")
@@ -231,12 +241,20 @@ async def _keep_squashed(repo: GitRepo, commit: str, work: AcceptedWork) -> None
         await repo.set_private_ref(squashed_ref(work.swarm_id, work.bead_id), commit)
 
 
-async def _landed_as(repo: GitRepo, tip: str, work: str, landing: Landing) -> str | None:
-    """The commit on the target that contains the work: the tip, or its squash. Only squashes are
-    recognised by their messages: commits that are merged have messages that agents wrote."""
+def merges_of(bead_id: str, landed: Sequence[LandedWork]) -> list[str]:
+    """The commits of the merge tasks of a task that have landed."""
+    names = merge_tasks_of(bead_id)
+    return [work.commit for work in landed if work.bead_id in names]
+
+
+async def _landed_as(
+    repo: GitRepo, tip: str, work: str, landing: Landing, merges: Sequence[str]
+) -> str | None:
+    """The commit on the target that contains the work: the tip, its squash, or the squash of a
+    merge task."""
     if await repo.is_ancestor(work, tip):
         return tip
-    return await find_squash(repo, tip, work) if landing == "squash" else None
+    return await find_squash(repo, tip, work, merges) if landing == "squash" else None
 
 
 async def _commit(repo: GitRepo, tree: str, tip: str, commit: str, work: AcceptedWork) -> str:

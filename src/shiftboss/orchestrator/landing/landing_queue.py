@@ -28,6 +28,7 @@ from shiftboss.orchestrator.landing.lander import (
     Lander,
     LandingConflict,
     LandingRefused,
+    merges_of,
 )
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus
@@ -79,12 +80,14 @@ class LandingQueue:
         """Land work again that is no longer on its target because somebody moved that branch.
         Returns whether there was any."""
         lost = False
-        for work in await self._landed_work(plan_status):
+        self._landed = await self._landed_work(plan_status)
+        for work in self._landed:
             if not self._run.knows(work.bead_id) or work.bead_id in self.stuck:
                 continue
             handoff = await self._run.client.call("show_handoff", bead_id=work.bead_id)
             if handoff["target"] is None or await self._lander.has_landed(
-                Path(handoff["repo"]), handoff["target"], work.commit, handoff["landing"]
+                *(Path(handoff["repo"]), handoff["target"], work.commit, handoff["landing"]),
+                merges_of(work.bead_id, self._landed),
             ):
                 continue
             lost = True
@@ -102,12 +105,14 @@ class LandingQueue:
             self._run.progress.log("", error.detail)
 
     async def _landed_work(self, plan_status: PlanStatus) -> list[LandedWork]:
-        """The work that has landed already: the description of a conflict names it."""
+        """The work that has landed already: the description of a conflict names it, and the squash
+        of a merge task contains the work that it has merged. A task may also have receipts of
+        commits that were rejected afterwards."""
         return [
             LandedWork(receipt["commit"], receipt["bead_id"], receipt["receipt_id"])
             for receipt in await self._run.client.all_of("list_receipts", "receipts")
             if receipt["swarm_id"] == self._run.client.swarm_id
-            and plan_status.has_landed(receipt["bead_id"])
+            and plan_status.landed_receipt(receipt["bead_id"]) == receipt["receipt_id"]
         ]
 
     async def _land_in_repo(self, tasks: list[dict[str, Any]], plan_status: PlanStatus) -> bool:
@@ -165,6 +170,8 @@ class LandingQueue:
             target=task["target"],
             landed_commit=landed.commit,
         )
+        # The landing of a merge task is followed by that of the work that it has merged.
+        self._landed.append(LandedWork(task["commit"], bead_id, task["receipt_id"]))
         self._run.progress.row(bead_id).landed = landed.commit
         self._run.progress.stage(bead_id, "landed")
         self._run.progress.log(bead_id, f"landed on {task['target']} as {landed.commit[:12]}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
-from shiftboss.defaults import STATE_FOLDER
+from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
@@ -25,6 +25,7 @@ from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.run.server_process import ServerOptions
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan
+from shiftboss.rules.tasks.waiting import HERE, CommandPlace
 from shiftboss.system.state_folder import make_private_folder, make_state_folder
 
 
@@ -82,6 +83,19 @@ async def land_plan(
             await landing_queue.close()
 
 
+def command_place(server: str | None, database: str, address: str, folder: Path) -> CommandPlace:
+    """Where commands that are typed in the folder find the run: `server` and `database` are what it
+    was started with, `address` is its server."""
+    if server is not None:
+        return CommandPlace(server=server)
+    if "://" in database:  # which may contain a password
+        return CommandPlace(server=address)
+    file = (folder / database).resolve()
+    usual = (above / STATE_FOLDER / DATABASE_FILE for above in (folder, *folder.parents))
+    is_found = any(file == path.resolve() for path in usual)
+    return HERE if is_found else CommandPlace(database=str(file))
+
+
 @asynccontextmanager
 async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
     swarm_id = options.plan.swarm
@@ -117,4 +131,10 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             agents=AGENTS,
             limits=ProcessLimits(),
             plan_file=options.plan_file,
+            command_place=command_place(
+                None if options.server is None else options.server.address,
+                options.database,
+                run_server.server.address,
+                Path.cwd(),
+            ),
         )

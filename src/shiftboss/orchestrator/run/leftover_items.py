@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 
@@ -21,6 +21,15 @@ Kind = Literal[
 ]
 Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
 OVER: Final = ("landed", "cancelled")
+
+
+class Contract(NamedTuple):
+    """Where a task works, by the server's database. The records in the folder of a run do not tell:
+    agents can write them."""
+
+    repo: Path
+    branch: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,31 @@ in a repository, a ref may be the work of any of them: it stays until all of the
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
 from shiftboss.orchestrator.git.private_refs import SQUASHED_REFS, landing_ref, squashed_ref
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.run.leftover_items import OVER, Fate, Kind, Leftover, fate_of
-from shiftboss.orchestrator.worktrees.salvage import salvage_refs
+from shiftboss.orchestrator.run.leftover_items import (
+    OVER,
+    Contract,
+    Fate,
+    Kept,
+    Kind,
+    Leftover,
+    fate_of,
+)
+from shiftboss.orchestrator.worktrees.salvage import salvage_refs, swarm_of_salvage
+from shiftboss.rules.paths.branch_names import is_branch_name
 
 Tasks = Mapping[str, Mapping[str, Any]]
+Contracts = Mapping[str, Contract]
+_OWN_BRANCHES: Final = "shiftboss/"
 
 
 class Holder(NamedTuple):
@@ -42,7 +54,7 @@ class Holder(NamedTuple):
 
 
 async def find_holders(
-    state: Path, swarm_id: str, tasks: Tasks | None, *, is_live: bool
+    state: Path, swarm_id: str, tasks: Tasks | None, contracts: Contracts, *, is_live: bool
 ) -> set[Holder]:
     """The tasks of a run that are not over. If its tasks could not be read, all of them may have
     been accepted."""
@@ -51,62 +63,124 @@ async def find_holders(
         fate = "accepted" if tasks is None else fate_of(tasks.get(attempt.bead_id))
         if fate in OVER:
             continue
-        repo = await _repo_of(attempt)
+        folder = repo_of(attempt, contracts)
+        repo = None if folder is None else await _repo_at(folder)
         # Without a repository there are no refs, unless the attempt is just beginning.
-        if repo is not None or (is_live and "repo" not in attempt.facts):
+        if repo is not None or (is_live and folder is None):
             common = None if repo is None else repo.common
             holders.add(Holder(swarm_id, attempt.bead_id, fate, common, is_live))
     return holders
 
 
+def repo_of(attempt: AttemptRecord, contracts: Contracts) -> Path | None:
+    """By the contract, or else by the record, which only serves to keep or to save something."""
+    contract = contracts.get(attempt.bead_id)
+    if contract is not None:
+        return contract.repo
+    return Path(attempt.facts["repo"]) if "repo" in attempt.facts else None
+
+
 async def refs_of_tasks(
-    attempts: Iterable[AttemptRecord], tasks: Tasks, holders: Sequence[Holder], *, everything: bool
-) -> list[Leftover]:
-    """The branches, the saved work and the landings of the attempts' tasks."""
-    places = {
-        (attempt.bead_id, attempt.facts["repo"], attempt.facts["branch"]): attempt
-        for attempt in attempts
-        if "branch" in attempt.facts
-    }
-    found = []
-    for _, attempt in sorted(places.items()):
-        repo = await _repo_of(attempt)
-        fate = fate_of(tasks.get(attempt.bead_id))
-        if repo is None or any(
-            each.holds(attempt.swarm_id, attempt.bead_id, fate, repo.common, all_=everything)
-            for each in holders
-        ):
+    swarm_id: str,
+    fates: Mapping[str, Fate],
+    tasks: Tasks,
+    contracts: Contracts,
+    holders: Sequence[Holder],
+    *,
+    everything: bool,
+) -> tuple[list[Leftover], list[Kept]]:
+    """The branches, the saved work and the landings of the tasks in `fates`, as far as they can
+    go, and those that stay."""
+    found: list[Leftover] = []
+    kept: list[Kept] = []
+    for bead_id, fate in sorted(fates.items()):
+        contract = contracts.get(bead_id)
+        if contract is None:
+            why = "its branch and saved work, if any: no contract here says where they are"
+            command = "git for-each-ref refs/heads/shiftboss refs/shiftboss"
+            kept += [Kept(swarm_id, bead_id, why, command)]
             continue
-        found += await _refs_of_task(repo, attempt, tasks, fate, everything=everything)
-    return found
+        repo = await _repo_at(contract.repo)
+        if repo is None:
+            continue
+        holder = next(
+            (
+                each
+                for each in holders
+                if each.holds(swarm_id, bead_id, fate, repo.common, all_=everything)
+            ),
+            None,
+        )
+        if holder is not None:
+            kept.append(_kept_for(holder, swarm_id))
+            continue
+        landed = str((tasks.get(bead_id) or {}).get("landed_commit") or "")
+        branch = await _branch_of_task(repo, swarm_id, bead_id, fate, contract, landed, everything)
+        found += [branch] if isinstance(branch, Leftover) else []
+        kept += [branch] if isinstance(branch, Kept) else []
+        found += await _private_refs(repo, swarm_id, bead_id, fate)
+    return found, kept
 
 
-async def _refs_of_task(
-    repo: GitRepo, attempt: AttemptRecord, tasks: Tasks, fate: Fate, *, everything: bool
-) -> list[Leftover]:
-    bead_id, branch = attempt.bead_id, f"refs/heads/{attempt.facts['branch']}"
-    kinds: dict[str, Kind] = {
-        branch: "branch",
-        salvage_refs(bead_id): "saved work",
-        landing_ref(bead_id): "landing",
-    }
-    checked_out = await repo.checkouts_by_branch()
-    found = []
-    for prefix, kind in kinds.items():
-        for ref, commit in await _list_refs(repo, prefix):
-            why = why_over(bead_id, fate)
-            if ref.removeprefix("refs/heads/") in checked_out:
-                continue
-            if kind == "branch" and fate == "landed":
-                squashed = squashed_ref(attempt.swarm_id, bead_id)
-                if not await _has_landed(repo, commit, tasks[bead_id]["landed_commit"], squashed):
-                    if not everything:
-                        continue
-                    why = f"{bead_id} has landed, but not all commits of this branch (--all)"
-            found.append(
-                Leftover(kind, attempt.swarm_id, ref, why, repo=repo.common, commit=commit)
-            )
-    return found
+def _kept_for(holder: Holder, swarm_id: str) -> Kept:
+    return Kept(
+        swarm_id,
+        holder.bead_id,
+        f"its refs: a task of the same name in {holder.swarm_id} is not over",
+        shlex.join(["shiftboss", "task", "show", holder.bead_id, "--swarm", holder.swarm_id]),
+    )
+
+
+async def _branch_of_task(
+    repo: GitRepo,
+    swarm_id: str,
+    bead_id: str,
+    fate: Fate,
+    contract: Contract,
+    landed: str,
+    everything: bool,
+) -> Leftover | Kept | None:
+    """Exactly the branch of the contract. Work that has not landed goes only if the branch is one
+    of ours: people may have given a branch of their own to a task."""
+    branch = contract.branch
+    tip = await repo.branch_tip(branch) if is_branch_name(branch) else None
+    if tip is None or branch == contract.target:
+        return None
+    checkout = (await repo.checkouts_by_branch()).get(branch)
+    if checkout is not None and checkout.folder.parent.name == swarm_id:
+        return None  # it is listed itself, and goes first
+    look = ["git", "-C", str(contract.repo), "log", "--oneline", f"refs/heads/{branch}", "--"]
+
+    def stays(why: str) -> Kept:
+        return Kept(swarm_id, bead_id, f"its branch {branch} {why}", shlex.join(look))
+
+    if checkout is not None:
+        return stays("is checked out")
+    why = why_over(bead_id, fate)
+    has_landed = fate == "landed" and await _has_landed(
+        repo, tip, landed, squashed_ref(swarm_id, bead_id)
+    )
+    if not has_landed:
+        if not branch.startswith(_OWN_BRANCHES):
+            return stays("has work that has not landed, and its name is not one of ours")
+        if fate == "landed" and not everything:
+            return stays("has commits that have not landed")
+        if fate == "landed":
+            why = f"{bead_id} has landed, but not all commits of this branch (--all)"
+    return Leftover("branch", swarm_id, f"refs/heads/{branch}", why, repo=repo.common, commit=tip)
+
+
+async def _private_refs(repo: GitRepo, swarm_id: str, bead_id: str, fate: Fate) -> list[Leftover]:
+    saved, landing = salvage_refs(bead_id), landing_ref(bead_id)
+    kinds: dict[str, Kind] = {saved: "saved work", landing: "landing"}
+    return [
+        Leftover(kind, swarm_id, ref, why_over(bead_id, fate), repo=repo.common, commit=commit)
+        for prefix, kind in kinds.items()
+        for ref, commit, subject in await _list_refs(repo, prefix)
+        if (ref == landing or "/" not in ref.removeprefix(saved))
+        # Another swarm has a task of this name, maybe with its state in another folder.
+        and swarm_of_salvage(subject) in (None, swarm_id)
+    ]
 
 
 async def _has_landed(repo: GitRepo, tip: str, landed: str, squashed: str) -> bool:
@@ -125,7 +199,7 @@ async def find_squashed(folders: Iterable[Path]) -> list[Leftover]:
     repos = {repo.common: repo for folder in folders if (repo := await _repo_at(folder))}
     found = []
     for common, repo in sorted(repos.items()):
-        for ref, commit in await _list_refs(repo, SQUASHED_REFS):
+        for ref, commit, _ in await _list_refs(repo, SQUASHED_REFS):
             swarm_id, _, bead_id = unquote(ref.removeprefix(SQUASHED_REFS)).partition("/")
             why = f"{bead_id} has landed; only this keeps the commit that its receipt names (--all)"
             found.append(
@@ -140,11 +214,6 @@ def why_over(bead_id: str, fate: Fate) -> str:
     return f"{bead_id} has landed" if fate == "landed" else f"{bead_id} was cancelled"
 
 
-async def _repo_of(attempt: AttemptRecord) -> GitRepo | None:
-    """None if it is not known, or gone."""
-    return await _repo_at(Path(attempt.facts["repo"])) if "repo" in attempt.facts else None
-
-
 async def _repo_at(folder: Path) -> GitRepo | None:
     try:
         return await GitRepo.at(folder)
@@ -152,9 +221,10 @@ async def _repo_at(folder: Path) -> GitRepo | None:
         return None
 
 
-async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str]]:
+async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str, str]]:
+    """Each ref with its object and the first line of its message."""
     output = await repo.text(
-        "the refs", "for-each-ref", "--format=%(refname) %(objectname)", prefix
+        "the refs", "for-each-ref", "--format=%(refname) %(objectname) %(subject)", prefix
     )
-    pairs = [line.split() for line in output.splitlines()]
-    return [(ref, commit) for ref, commit in pairs]
+    lines = [line.split(" ", 2) for line in output.split("\n") if line]
+    return [(ref, commit, subject) for ref, commit, subject in lines]

@@ -7,10 +7,12 @@ and the lock of each run is held while they are removed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shlex
 import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,17 @@ from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempt
 from shiftboss.orchestrator.git.private_refs import break_stale_locks
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.leftover_items import OVER, Fate, Kept, Leftover, fate_of
-from shiftboss.orchestrator.run.leftover_refs import Holder, refs_of_tasks, why_over
+from shiftboss.orchestrator.run.leftover_refs import (
+    Contracts,
+    Holder,
+    refs_of_tasks,
+    repo_of,
+    why_over,
+)
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
 from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
-
-
-def repos_of_run(state: Path, swarm_id: str) -> list[str]:
-    """The repositories that agents of the run have worked in."""
-    attempts = attempts_of_run(state, swarm_id)
-    return sorted({each.facts["repo"] for each in attempts if "repo" in each.facts})
 
 
 def reservation(
@@ -48,18 +50,23 @@ def list_runs(state: Path) -> dict[str, bool]:
     """The swarms that have a run in the state folder, and whether it is alive."""
     folder = state / RUNS_FOLDER
     runs = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {run.name: process_of_run(run) is not None for run in runs if run.is_dir()}
+    return {
+        run.name: process_of_run(run) is not None
+        for run in runs
+        if run.is_dir() and not run.is_symlink()
+    }
 
 
 async def find_leftovers(
     state: Path,
     swarm_id: str,
     tasks: Mapping[str, Mapping[str, Any]],
+    contracts: Contracts,
     *,
     everything: bool,
     holders: Sequence[Holder] = (),
 ) -> tuple[list[Leftover], list[Kept]]:
-    """What an ended run has left. `tasks` are the tasks of the swarm as the server shows them. With
+    """What an ended run has left. `tasks` and `contracts` are as the server shows them. With
     `everything`, work of unfinished tasks counts too, but never accepted work that has not landed.
     `holders` are the tasks of all runs whose refs must stay."""
     attempts = await asyncio.to_thread(attempts_of_run, state, swarm_id)
@@ -67,31 +74,37 @@ async def find_leftovers(
     removable = {name for name, fate in fates.items() if fate in OVER}
     if everything:
         removable |= {name for name, fate in fates.items() if fate == "unfinished"}
-    found = [leftover async for leftover in _worktrees(attempts)]
-    over = [each for each in attempts if each.bead_id in removable]
-    found += await refs_of_tasks(over, tasks, holders, everything=everything)
+    found = [leftover async for leftover in _worktrees(attempts, contracts)]
+    over = {name: fate for name, fate in fates.items() if name in removable}
+    refs, refs_kept = await refs_of_tasks(
+        swarm_id, over, tasks, contracts, holders, everything=everything
+    )
+    found += refs
     found += await asyncio.to_thread(_folders, state, swarm_id, attempts, fates, removable)
     run = state / RUNS_FOLDER / swarm_id
     kept = [_kept(run, name, fates[name]) for name in sorted(fates) if name not in removable]
-    return found, kept
+    return found, kept + refs_kept
 
 
-async def remove_leftovers(
-    state: Path, swarm_id: str, leftovers: Iterable[Leftover]
-) -> list[tuple[Leftover, str | None]]:
-    """Remove them; returns each with the reason why it could not be removed, or None. Raises
-    Conflict if a run of the swarm has started in the meantime."""
-    results: list[tuple[Leftover, str | None]] = []
+def hold_ended_run(state: Path, swarm_id: str) -> AbstractContextManager[None]:
+    """For as long as something of it is removed. Raises Conflict if a run of the swarm has started
+    in the meantime."""
     run = state / RUNS_FOLDER / swarm_id
     # Of squashed work, the folder of the run may be gone; taking the lock would create it again.
-    with hold_run_lock(run, swarm_id, "clean") if run.is_dir() else nullcontext():
-        for leftover in leftovers:
-            try:
-                await _remove(leftover)
-            except (ShiftbossError, OSError) as error:
-                results.append((leftover, str(getattr(error, "detail", error))))
-            else:
-                results.append((leftover, None))
+    return hold_run_lock(run, swarm_id, "clean") if run.is_dir() else nullcontext()
+
+
+async def remove_leftovers(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str | None]]:
+    """Remove them; returns each with the reason why it could not be removed, or None. The caller
+    holds the run."""
+    results: list[tuple[Leftover, str | None]] = []
+    for leftover in leftovers:
+        try:
+            await _remove(leftover)
+        except (ShiftbossError, OSError) as error:
+            results.append((leftover, str(getattr(error, "detail", error))))
+        else:
+            results.append((leftover, None))
     return results
 
 
@@ -109,11 +122,13 @@ async def _remove(leftover: Leftover) -> None:
         await asyncio.to_thread(shutil.rmtree, leftover.name)
 
 
-async def _worktrees(attempts: list[AttemptRecord]) -> AsyncIterator[Leftover]:
+async def _worktrees(
+    attempts: list[AttemptRecord], contracts: Contracts
+) -> AsyncIterator[Leftover]:
     places = {
-        (Path(attempt.facts["repo"]), Path(attempt.facts["tree"]).parent.parent, attempt.swarm_id)
+        (repo, Path(attempt.facts["tree"]).parent.parent, attempt.swarm_id)
         for attempt in attempts
-        if "tree" in attempt.facts
+        if "tree" in attempt.facts and (repo := repo_of(attempt, contracts)) is not None
     }
     for repo, trees, swarm_id in sorted(places):
         for worktree in await _find_worktrees(repo, trees):
@@ -180,10 +195,10 @@ def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
 def _size(folder: Path) -> int:
     """In bytes, without following links; files that vanish in the meantime do not count."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            status = path.lstat()
-        except OSError:
-            continue
-        total += status.st_blocks * 512
+    if folder.is_symlink():
+        return total
+    for parent, folders, files in os.walk(folder, followlinks=False):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                total += Path(parent, name).lstat().st_blocks * 512
     return total

@@ -233,7 +233,9 @@ def _outcome(
         elif plan_status.status(task.id) == "cancelled":
             outcome.cancelled.append(task.id)
             reason = plan_status.views[task.id]["last_error"]
-            stuck[task.id] = reason_line(cancelled_reason(run.client.swarm_id, task.id, reason))
+            stuck[task.id] = reason_line(
+                cancelled_reason(run.client.swarm_id, task.id, reason), run.command_place
+            )
             run.progress.stage(task.id, "cancelled", stuck[task.id])
         elif task.id in given_up:
             outcome.failed.append(task.id)
@@ -260,7 +262,10 @@ def _blocked_tasks(
 ) -> dict[str, str]:
     """The tasks that cannot start because of another one, each with the reason."""
     return {
-        bead_id: reason_line(dependency_reason(run.client.swarm_id, bead_id, blocker, "cancelled"))
+        bead_id: reason_line(
+            dependency_reason(run.client.swarm_id, bead_id, blocker, "cancelled"),
+            run.command_place,
+        )
         if plan_status.status(blocker) == "cancelled"
         else f"depends on {blocker}, which was given up"
         for bead_id, blocker in task_starter.blocked_by(plan_status, given_up).items()

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.rules.tasks.waiting import in_one_line
+from shiftboss.rules.tasks.waiting import HERE, CommandPlace, in_one_line
 
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
 # gets the answer.
@@ -34,6 +34,10 @@ class PlanStatus(NamedTuple):
     def has_landed(self, bead_id: str) -> bool:
         view = self.views.get(bead_id)
         return view is not None and view.get("landed_commit") is not None
+
+    def landed_receipt(self, bead_id: str) -> str | None:
+        """The receipt of the work that has landed."""
+        return self.views[bead_id].get("receipt_id") if self.has_landed(bead_id) else None
 
     def statuses(self, attempts: int) -> dict[str, str]:
         """The status of every task. A failed task that will be tried again counts as queued."""
@@ -74,7 +78,7 @@ async def read_plan_status(run: RunContext) -> PlanStatus:
     questions: list[dict[str, Any]] = []
     if any(reason["kind"] == "question" for reason in status.get("waiting", [])):
         questions = (await run.client.call("list_questions", only_open=True))["questions"]
-    return plan_status_of(views, landable, status, questions)
+    return plan_status_of(views, landable, status, questions, run.command_place)
 
 
 async def _tasks_by_id(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
@@ -86,6 +90,7 @@ def plan_status_of(
     landable: Mapping[str, dict[str, Any]],
     status: Mapping[str, Any],
     questions: Sequence[dict[str, Any]],
+    place: CommandPlace = HERE,
 ) -> PlanStatus:
     """`status` is the answer of get_status, `questions` are all that are open. An answer leaves out
     what has no value."""
@@ -103,7 +108,7 @@ def plan_status_of(
         for question in questions
         if (reason := asking.get(question["question_id"])) and reason["kind"] == "question"
     ]
-    held = _held_tasks(views, waiting, asking)
+    held = _held_tasks(views, waiting, asking, place)
     asking_tasks = frozenset(reason["bead_id"] for reason in asking.values())
     return PlanStatus(views, landable, held, to_answer, asking_tasks)
 
@@ -112,6 +117,7 @@ def _held_tasks(
     views: Mapping[str, dict[str, Any]],
     waiting: Sequence[Mapping[str, Any]],
     asking: Collection[int],
+    place: CommandPlace,
 ) -> dict[str, str]:
     """The tasks that wait for a person, with the server's reason. `asking` are the questions that
     keep their tasks from continuing."""
@@ -120,7 +126,9 @@ def _held_tasks(
         for reason in waiting:
             if reason["kind"] not in kinds:
                 continue
-            text = in_one_line(reason["text"], reason["command"], *reason.get("also", []))
+            text = in_one_line(
+                reason["text"], reason["command"], *reason.get("also", []), place=place
+            )
             # A question explains more than the hold that it caused, so it comes last.
             if "pause" in kinds:
                 held |= dict.fromkeys(_held_back(views, reason["bead_id"]), text)

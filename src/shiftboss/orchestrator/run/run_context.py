@@ -21,7 +21,9 @@ from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoff_requests import Landing, Review
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
+from shiftboss.rules.plans.graph import review_of
 from shiftboss.rules.runs.merge_tasks import original_of
+from shiftboss.rules.tasks.waiting import HERE, CommandPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class RunContext:
     agents: Mapping[str, Agent]
     limits: ProcessLimits
     plan_file: Path | None = None
+    command_place: CommandPlace = HERE
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""
@@ -111,7 +114,7 @@ class RunContext:
         return self.repo(task).landing or self.plan.landing
 
     def review(self, task: PlanTask) -> Review:
-        return task.review or self.plan.review
+        return review_of(self.plan, task)
 
     def settings(self, task: PlanTask) -> PlanAgent:
         """The agent of a task. A name that the plan does not define is the kind of the agent."""

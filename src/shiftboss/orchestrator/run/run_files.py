@@ -130,9 +130,12 @@ def read_progress(folder: Path, progress: Progress) -> None:
 
 def _row(members: object) -> TaskProgress | None:
     """None unless a run can have written it."""
-    if not isinstance(members, dict) or members.keys() != _ROW_TYPES.keys():
+    if not isinstance(members, dict) or not {"bead_id", "title"} <= members.keys():
         return None
-    return TaskProgress(**members) if has_types(members, _ROW_TYPES) else None
+    if not members.keys() <= _ROW_TYPES.keys():
+        return None
+    types = {name: _ROW_TYPES[name] for name in members}
+    return TaskProgress(**members) if has_types(members, types) else None
 
 
 def _write(file: Path, members: Mapping[str, Any]) -> None:

@@ -14,13 +14,14 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import IO, Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.lock_holders import holds_lock
 from shiftboss.system.processes import start_ticks
+from shiftboss.system.state_folder import BadStateFolder
 
 LOCK_NAME: Final = "lock"
 
@@ -43,9 +44,8 @@ class RunProcess(NamedTuple):
 
 @contextmanager
 def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
-    """Raises Conflict if another process works on the swarm."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / LOCK_NAME).open("a") as lock:
+    """Raises Conflict if another process works on the swarm, or BadStateFolder."""
+    with _open_lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -58,6 +58,25 @@ def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
             yield
         finally:
             lock.truncate(0)
+
+
+def _open_lock(folder: Path) -> IO[str]:
+    """The file is emptied and written, so a link that an agent has put there is not followed."""
+    path = folder / LOCK_NAME
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(path, "a", encoding="utf-8", opener=_open_own)
+    except OSError as error:
+        raise BadStateFolder(
+            f"the lock {path} cannot be used: {error.strerror}",
+            field="state",
+            hint="the folder has to be writable for you; if the lock is a link or a pipe: "
+            f"rm {shlex.quote(str(path))}",
+        ) from error
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _is_held(folder: Path, swarm_id: str) -> Conflict:

@@ -79,12 +79,13 @@ class RunServerClient:
         any other server decides for itself. Raises Forbidden, with what to do about it."""
         return await self._call_as_run("swarm_spawn_subtask", "spawn_subtask", members)
 
-    async def report_run(self, plan_file: Path) -> None:
+    async def report_run(self, plan_file: Path, auto_merge: bool) -> None:
         """Tell the server which plan its advice should name, by its absolute path. Raises Forbidden
         as `spawn` does."""
         path = str(plan_file)
         if path.isprintable():
-            await self._call_as_run("report_run", "report_run", {"plan_file": path})
+            members = {"plan_file": path, "auto_merge": auto_merge}
+            await self._call_as_run("report_run", "report_run", members)
 
     async def release_files(self, workers: Sequence[str]) -> None:
         await self._call_as_run("release_files", "release_files", {"workers": workers})

@@ -48,7 +48,7 @@ class TaskStarter:
         if budget.tokens is not None or budget.dollars is not None:
             await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
         if self._run.plan_file is not None:
-            await client.report_run(self._run.plan_file)
+            await client.report_run(self._run.plan_file, self._run.plan.auto_merge)
         registered = (await read_plan_status(self._run)).views
         used = {
             task["bead_id"]: task["used"] for task in await client.all_of("show_usage", "tasks")
@@ -227,7 +227,7 @@ class TaskStarter:
 
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
-        reason = refusal_text(error, self._run.client.swarm_id)
+        reason = refusal_text(error, self._run.client.swarm_id, self._run.command_place)
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason

@@ -33,6 +33,7 @@ _ADD_SECONDS: Final = 300.0
 _COMMITS_MAX: Final = 1000
 _NAMES_MAX: Final = 20
 _TRIES: Final = 20
+_SUBJECT: Final = "Uncommitted work in the work tree "
 
 
 class _WrittenTree(NamedTuple):
@@ -254,8 +255,16 @@ def _choose(
     return chosen, left_out
 
 
+def swarm_of_salvage(subject: str) -> str | None:
+    """The swarm whose work it is, by the first line of the commit's message. None if it is a commit
+    of an agent, kept as it is."""
+    if not subject.startswith(_SUBJECT):
+        return None
+    return subject.removeprefix(_SUBJECT).partition(" of ")[2]
+
+
 def _message(worktree: Worktree, left_out: Sequence[str]) -> str:
-    lines = [f"Uncommitted work in the work tree {worktree.name} of {worktree.swarm_id}", ""]
+    lines = [f"{_SUBJECT}{worktree.name} of {worktree.swarm_id}", ""]
     if left_out:
         lines.append(f"Too large or too many, and not saved: {len(left_out)} files")
         lines += [f"  {name!r}" for name in left_out[:_NAMES_MAX]]

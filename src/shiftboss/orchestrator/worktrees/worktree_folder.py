@@ -60,18 +60,16 @@ class WorktreeFolder:
         continue_branch: bool = False,
     ) -> Worktree:
         """Create the work tree of an attempt. Work trees of earlier attempts are salvaged and
-        removed first. With `continue_branch`, or with a checkpoint, the work starts at the tip of
-        the branch if that contains the base. Otherwise it starts at the base, and the old tip is
-        salvaged.
+        removed first. With `continue_branch`, the work starts at the tip of the branch if that
+        contains the base. Otherwise it starts at the base, and the old tip is salvaged.
 
         Raises UnknownRepo, or TreeUnavailable; then nothing is left behind.
         """
         git_repo = await GitRepo.at(assignment.repo)
         salvaged = await self._remove_earlier(git_repo, assignment)
-        continues = continue_branch or assignment.checkpoint is not None
         async with folder_lock(git_repo.common / "shiftboss", "trees"):
             await _break_lock(git_repo.common / "refs" / "heads" / f"{assignment.branch}.lock")
-            worktree = await self._add(git_repo, assignment, continues, salvaged)
+            worktree = await self._add(git_repo, assignment, continue_branch, salvaged)
         try:
             await install_hooks(worktree, contract_file)
             excludes_file = contract_file.parent / "git-excludes"

@@ -122,7 +122,7 @@ class RunName(NamedTuple):
 
 def check_named_run(named: str, runs: Sequence[RunName], sha: str, field: str) -> None:
     """`named`, the number or the address of a run, must be one of the commit's `runs`."""
-    if any(_is_name_of(named, run) for run in runs):
+    if is_named_run(named, runs):
         return
     known = ", ".join(f"#{run.run_id}" for run in runs)
     raise violation_of(
@@ -131,6 +131,10 @@ def check_named_run(named: str, runs: Sequence[RunName], sha: str, field: str) -
         field=field,
         hint=f"the runs of this commit are: {known}",
     )
+
+
+def is_named_run(named: str, runs: Sequence[RunName]) -> bool:
+    return any(_is_name_of(named, run) for run in runs)
 
 
 def _is_name_of(named: str, run: RunName) -> bool:

@@ -109,10 +109,11 @@ class ContractAttempt(NamedTuple):
 PATHS_SHOWN_MAX: Final = 50
 
 
-def summary_of(returns: CompletionReturn) -> str:
+def summary_of(returns: CompletionReturn, *, is_run_known: bool) -> str:
     """What a worker returned at completion, as the summary of its receipt.
 
-    It is only the worker's statement. The receipt itself has the verified changes and CI runs.
+    It is only the worker's statement. The receipt itself has the verified changes and CI runs. The
+    run that the worker names is left out unless it is known to be one of the commit.
     """
     parts = (
         ("Files created", returns.files_created),
@@ -120,7 +121,8 @@ def summary_of(returns: CompletionReturn) -> str:
         ("Tests added", returns.tests_added),
     )
     named = [f"{title}: {_shown(paths)}" for title, paths in parts if paths]
-    return "\n".join([returns.summary, *named, f"CI run: {returns.ci_run_id}"])
+    run = [f"CI run: {returns.ci_run_id}"] if is_run_known else []
+    return "\n".join([returns.summary, *named, *run])
 
 
 def _shown(paths: list[str]) -> str:

@@ -125,7 +125,11 @@ def _earlier_attempts(task: RunTask) -> list[str]:
     instructions = checkpoint_members.pop("instructions", None)
     if instructions:
         lines.append(f"A PERSON SAYS: {_line(str(instructions))[:_INSTRUCTIONS_CHARACTERS_MAX]}")
-    if checkpoint_members:
+    if checkpoint_members.pop("start_over", False):
+        lines.append(
+            "START OVER from the base: the earlier commits were rejected. Do not use them."
+        )
+    elif checkpoint_members:
         checkpoint = json.dumps(checkpoint_members, ensure_ascii=False, sort_keys=True)
         lines.append(f"CONTINUE from this checkpoint: {_line(checkpoint)[:600]}")
     for salvage in task.salvage[-2:]:

@@ -19,12 +19,15 @@ def is_merge_task(bead_id: str) -> bool:
     return _SUFFIX.search(bead_id) is not None
 
 
+def merge_tasks_of(bead_id: str) -> list[str]:
+    """The ids that the merge tasks of a task can have."""
+    return [f"{original_of(bead_id)}-merge-{number}" for number in range(1, MERGES_MAX + 1)]
+
+
 def next_merge_task(bead_id: str, statuses: Mapping[str, str]) -> str | None:
     """The id of the merge task to use for a task: one that has not started, or a new one. None if
     the task has used up its merge tasks."""
-    original = original_of(bead_id)
-    for number in range(1, MERGES_MAX + 1):
-        name = f"{original}-merge-{number}"
+    for name in merge_tasks_of(bead_id):
         if statuses.get(name, "open") == "open":
             return name
     return None
@@ -32,8 +35,7 @@ def next_merge_task(bead_id: str, statuses: Mapping[str, str]) -> str | None:
 
 def is_merge_active(bead_id: str, statuses: Mapping[str, str]) -> bool:
     """Whether a merge task is queued or active, so that the task itself must wait."""
-    names = [f"{original_of(bead_id)}-merge-{number}" for number in range(1, MERGES_MAX + 1)]
-    return any(statuses.get(name) in ("queued", "active") for name in names)
+    return any(statuses.get(name) in ("queued", "active") for name in merge_tasks_of(bead_id))
 
 
 def merge_description(

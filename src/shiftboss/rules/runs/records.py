@@ -89,11 +89,13 @@ class OpenCounts(NamedTuple):
 
 
 class PlanRunRecord(NamedTuple):
-    """The plan that a swarm runs, as the last `shiftboss run` has read it."""
+    """The plan that a swarm runs, as the last `shiftboss run` has read it. With `auto_merge`, the
+    run lands what was accepted."""
 
     swarm_id: str
     plan_file: str
     started_at_ms: int
+    auto_merge: bool = True
 
 
 class SpawnRefusal(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from shiftboss.rules.runs.records import (
 from shiftboss.rules.tasks.tasks import Question, Task
 
 _TEXT_CHARACTERS_MAX: Final = 300
+_QUOTED_COMMAND: Final = re.compile(r"`(shiftboss [^`]+)`")
 
 
 class Reason(NamedTuple):
@@ -214,24 +216,47 @@ def _dollars(microdollars: int) -> str:
     return f"{microdollars / MICRO:.6f}".rstrip("0").rstrip(".")
 
 
-def in_one_line(text: str, *commands: str | None) -> str:
+class CommandPlace(NamedTuple):
+    """Where the commands that a run prints have to look: at the `server` that the run was given, or
+    in its `database` if that is not the one of the folder."""
+
+    server: str | None = None
+    database: str | None = None
+
+    def render(self, command: str) -> str:
+        if self.server is not None:
+            return f"{command} --server {shlex.quote(self.server)}"
+        if self.database is not None:
+            return f"SHIFTBOSS_DB={shlex.quote(self.database)} {command}"
+        return command
+
+    def render_quoted(self, text: str) -> str:
+        """The same for the commands in back quotes of a text."""
+        return _QUOTED_COMMAND.sub(lambda match: f"`{self.render(match[1])}`", text)
+
+
+HERE: Final = CommandPlace()
+
+
+def in_one_line(text: str, *commands: str | None, place: CommandPlace = HERE) -> str:
     """A sentence and the commands that help, for a log."""
-    given = "; or: ".join(command for command in commands if command)
+    given = "; or: ".join(place.render(command) for command in commands if command)
     return f"{text} ({given})" if given else text
 
 
-def reason_line(reason: Reason) -> str:
-    return in_one_line(reason.text, reason.command, *reason.also)
+def reason_line(reason: Reason, place: CommandPlace = HERE) -> str:
+    return in_one_line(reason.text, reason.command, *reason.also, place=place)
 
 
-def refusal_text(error: Conflict, swarm_id: str) -> str:
+def refusal_text(error: Conflict, swarm_id: str, place: CommandPlace = HERE) -> str:
     """Why a task cannot start yet. If a task of another swarm is in the way, which this run cannot
     finish, with the commands that help."""
     reason = error.detail.removesuffix("; nothing was changed")
     holders = error.facts.get("holders")
     first = holders[0] if isinstance(holders, list) and holders else None
     is_foreign = isinstance(first, dict) and first.get("swarm_id") != swarm_id
-    return in_one_line(reason, error.hint if is_foreign else None)
+    hint = place.render_quoted(error.hint) if is_foreign and error.hint else ""
+    return f"{reason} ({hint})" if hint else reason
 
 
 def short_text(text: str) -> str:

@@ -56,7 +56,7 @@ class Endpoints:
 
     async def create_swarm(self, request: Request) -> Response:
         body = await read_body(request.receive)
-        parsed = parse_create_swarm(body, dict(request.query_params))
+        parsed = parse_create_swarm(body, request.query_params.multi_items())
         address = f"{request.url.scheme}://{request.url.netloc}"
         return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.swarms.service import SwarmService
+from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.fields import Answer, Request, wire_time
 from shiftboss.protocol.packets import (
     CompleteAnswer,
@@ -64,15 +66,23 @@ def parse(model: type[Request], body: bytes) -> Any:
         raise invalid_request(error) from None
 
 
-def parse_create_swarm(body: bytes, query: Mapping[str, str]) -> CreateSwarmRequest:
-    """The members of the body and of the query. If both have a member, the body's counts."""
+def parse_create_swarm(body: bytes, query: Sequence[tuple[str, str]]) -> CreateSwarmRequest:
+    """The members of the body and of the query, which must not contradict each other."""
     from_body: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
     if not query:
         return from_body
+    for name, count in Counter(name for name, _ in query).items():
+        if count > 1:
+            raise InvalidRequest(f"{name}: is given {count} times in the query", field=name)
     try:
-        from_query = CreateSwarmRequest.model_validate_strings(query, strict=False)
+        from_query = CreateSwarmRequest.model_validate_strings(dict(query), strict=False)
     except ValidationError as error:
         raise invalid_request(error) from None
+    for name in sorted(from_query.model_fields_set & from_body.model_fields_set):
+        if getattr(from_query, name) != getattr(from_body, name):
+            raise InvalidRequest(
+                f"{name}: the query and the body contradict each other", field=name
+            )
     return from_query.model_copy(update=from_body.model_dump(exclude_unset=True))
 
 

@@ -204,6 +204,12 @@ SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_a
 FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL
 ORDER BY asked_at_ms, question_id LIMIT :limit;
 
+-- name: open_questions_of_task
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms
+FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND answer IS NULL
+ORDER BY asked_at_ms, question_id LIMIT :limit;
+
 -- name: newest_questions
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
     answered_at_ms

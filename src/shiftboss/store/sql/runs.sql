@@ -111,13 +111,13 @@ SELECT (SELECT count(*) FROM questions WHERE swarm_id = :swarm_id AND answer IS 
     (SELECT count(*) FROM spawn_refusals WHERE swarm_id = :swarm_id);
 
 -- name: plan_run
-SELECT swarm_id, plan_file, started_at_ms FROM plan_runs WHERE swarm_id = :swarm_id;
+SELECT swarm_id, plan_file, started_at_ms, auto_merge FROM plan_runs WHERE swarm_id = :swarm_id;
 
 -- name: put_plan_run
-INSERT INTO plan_runs (swarm_id, plan_file, started_at_ms)
-VALUES (:swarm_id, :plan_file, :started_at_ms)
+INSERT INTO plan_runs (swarm_id, plan_file, started_at_ms, auto_merge)
+VALUES (:swarm_id, :plan_file, :started_at_ms, :auto_merge)
 ON CONFLICT (swarm_id) DO UPDATE SET plan_file = excluded.plan_file,
-    started_at_ms = excluded.started_at_ms;
+    started_at_ms = excluded.started_at_ms, auto_merge = excluded.auto_merge;
 
 -- name: spawn_refusal
 SELECT swarm_id, task_id, code, detail, holders, at_ms FROM spawn_refusals

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class CannotAttach(ShiftbossError):
@@ -57,9 +58,10 @@ def attach(task_id: TaskId, attempt: AttemptNumber = None, swarm: TaskSwarm = No
 
 def _resume_command(record: AttemptRecord) -> ResumeCommand:
     from shiftboss.agents.registry import AGENTS
+    from shiftboss.protocol.plan import PlanAgent
 
-    settings = record.settings
-    agent = AGENTS[settings.kind]
+    kind = record.settings.kind
+    agent = AGENTS.get(kind, AGENTS["command"])  # of an agent that is gone since
     logs = f"shiftboss logs {record.bead_id} --swarm {record.swarm_id}"
     if record.is_live:
         raise CannotAttach(
@@ -68,7 +70,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
         )
     if agent.why_no_resume:
         raise CannotAttach(
-            f"a session of {settings.kind} cannot be continued: {agent.why_no_resume}",
+            f"a session of {kind} cannot be continued: {agent.why_no_resume}",
             hint=f"see what it printed: {logs}",
         )
     session = _session(record)
@@ -77,10 +79,9 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
             f"the output of attempt {record.epoch} names no session: {record.output}",
             hint=f"see what it printed: {logs}",
         )
-    # Not the command of the record: what is executed here must not come from a file that others,
-    # such as agents, can write.
-    own = settings.model_copy(update={"command": []})
-    return agent.resume(own, session, record.folder)
+    # Only the kind: what is executed here must not come from a file that others, such as agents,
+    # can write.
+    return agent.resume(PlanAgent(kind=kind), session, record.folder)
 
 
 def _session(record: AttemptRecord) -> str | None:
@@ -88,7 +89,7 @@ def _session(record: AttemptRecord) -> str | None:
     from shiftboss.agents.registry import AGENTS
     from shiftboss.orchestrator.attempt.log_tail import LogTail
 
-    agent, session = AGENTS[record.settings.kind], None
+    agent, session = AGENTS.get(record.settings.kind, AGENTS["command"]), None
     with LogTail(record.output) as output:
         for line in output.new_lines(to_end=True):
             found = agent.session_of(line)
@@ -99,13 +100,30 @@ def _session(record: AttemptRecord) -> str | None:
 async def _open_tree(record: AttemptRecord) -> Path:
     from shiftboss.orchestrator.worktrees.reopening import reopen_worktree
 
+    facts = record.facts
+    if not _is_credible(record):
+        raise CannotAttach(
+            f"{record.folder}/attempt.json does not say where the agent worked, or was changed",
+            hint=f"see what it did: shiftboss diff {record.bead_id} --swarm {record.swarm_id}",
+        )
     return await reopen_worktree(
-        Path(record.facts["repo"]),
-        Path(record.facts["tree"]),
-        record.facts["branch"],
-        record.bead_id,
-        record.facts["base"],
+        Path(facts["repo"]), Path(facts["tree"]), facts["branch"], record.bead_id, facts["base"]
     )
+
+
+def _is_credible(record: AttemptRecord) -> bool:
+    """Whether a run can have written these facts. They become arguments of git, and the folder in
+    which the agent starts."""
+    from shiftboss.rules.paths.branch_names import is_branch_name
+
+    repo, tree, branch, base = (
+        record.facts.get(name, "") for name in ("repo", "tree", "branch", "base")
+    )
+    name = f"{record.bead_id}.{record.epoch}"
+    is_absolute = all(path.startswith("/") and "\0" not in path for path in (repo, tree))
+    is_place = Path(tree).parts[-2:] == (record.swarm_id, name)
+    is_work = is_branch_name(branch) and _COMMIT.fullmatch(base) is not None
+    return is_absolute and is_place and is_work and not Path(tree).is_symlink()
 
 
 def _run(command: ResumeCommand, folder: Path) -> None:

@@ -19,12 +19,13 @@ from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
 from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftover_items import Kept, Leftover
+    from shiftboss.orchestrator.run.leftover_items import Contract, Kept, Leftover
     from shiftboss.orchestrator.run.leftover_refs import Holder
 
 Tasks = dict[str, dict[str, Any]]
 # None: they could not be read.
 TasksByRun = dict[str, Tasks | None]
+Contracts = dict[str, "Contract"]
 # With the reason why it could not be removed, or None.
 Removal = tuple["Leftover", str | None]
 
@@ -88,44 +89,72 @@ class _Cleaning:
 
         runs = list_runs(self._state)
         tasks = {swarm_id: self._tasks(swarm_id) for swarm_id in runs}
-        holders = asyncio.run(self._holders(runs, tasks))
+        contracts = {swarm_id: self._contracts(swarm_id, tasks[swarm_id]) for swarm_id in runs}
+        holders = asyncio.run(self._holders(runs, tasks, contracts))
         found: list[Leftover] = []
         kept: list[Kept] = []
         for swarm_id, is_live in runs.items():
             if is_live or (self._everything and tasks[swarm_id] is None):
                 continue
-            leftovers, staying = self._find_in_run(swarm_id, tasks[swarm_id] or {}, holders)
+            leftovers, staying = self._find_in_run(
+                swarm_id, tasks[swarm_id] or {}, contracts[swarm_id], holders
+            )
             found += leftovers
             kept += staying
-        return _once([*found, *self._squashed(runs, tasks)]), kept
+        return _once([*found, *self._squashed(runs, tasks, contracts)]), kept
 
-    async def _holders(self, runs: Mapping[str, bool], tasks: TasksByRun) -> list[Holder]:
+    def _contracts(self, swarm_id: str, tasks: Tasks | None) -> Contracts:
+        """Of the tasks that agents have worked on. Asked of the server, and never read from files
+        that agents can write: branches are deleted by them."""
+        from shiftboss.orchestrator.attempt.attempt_record import attempts_of_run
+        from shiftboss.orchestrator.run.leftover_items import Contract
+
+        contracts: Contracts = {}
+        names = {attempt.bead_id for attempt in attempts_of_run(self._state, swarm_id)}
+        for bead_id in sorted(names & (tasks or {}).keys()):
+            with contextlib.suppress(NoServer, RequestRefused):
+                answer = self._session.call("show_handoff", swarm_id, bead_id=bead_id)
+                view = parse_answer(answer, "repo")
+                contracts[bead_id] = Contract(Path(view["repo"]), view["branch"], view["target"])
+        return contracts
+
+    async def _holders(
+        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, Contracts]
+    ) -> list[Holder]:
         from shiftboss.orchestrator.run.leftover_refs import find_holders
 
         holders: set[Holder] = set()
         for swarm_id, is_live in runs.items():
-            holders |= await find_holders(self._state, swarm_id, tasks[swarm_id], is_live=is_live)
+            holders |= await find_holders(
+                self._state, swarm_id, tasks[swarm_id], contracts[swarm_id], is_live=is_live
+            )
         return sorted(holders, key=lambda holder: holder[:2])
 
     def _find_in_run(
-        self, swarm_id: str, tasks: Tasks, holders: list[Holder]
+        self, swarm_id: str, tasks: Tasks, contracts: Contracts, holders: list[Holder]
     ) -> tuple[list[Leftover], list[Kept]]:
         from shiftboss.orchestrator.run.leftovers import find_leftovers
 
         leftovers, staying = asyncio.run(
             find_leftovers(
-                self._state, swarm_id, tasks, everything=self._everything, holders=holders
+                self._state,
+                swarm_id,
+                tasks,
+                contracts,
+                everything=self._everything,
+                holders=holders,
             )
         )
-        return self._reservations(swarm_id, tasks) + leftovers, staying
+        return self._reservations(swarm_id, tasks, contracts) + leftovers, staying
 
-    def _squashed(self, runs: Mapping[str, bool], tasks: TasksByRun) -> list[Leftover]:
+    def _squashed(
+        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, Contracts]
+    ) -> list[Leftover]:
         """Those of swarms that are known here, and whose runs have ended."""
         from shiftboss.orchestrator.run.leftover_items import fate_of
         from shiftboss.orchestrator.run.leftover_refs import find_squashed
-        from shiftboss.orchestrator.run.leftovers import repos_of_run
 
-        repos = {Path(repo) for swarm_id in runs for repo in repos_of_run(self._state, swarm_id)}
+        repos = {each.repo for of_run in contracts.values() for each in of_run.values()}
         listed = asyncio.run(find_squashed({*repos, self._state.parent}))
         known = {swarm_id: tasks for swarm_id, tasks in tasks.items() if not runs[swarm_id]}
         for swarm_id in {each.swarm_id for each in listed} - runs.keys():
@@ -176,13 +205,13 @@ class _Cleaning:
             hint="start its server, or leave out --all",
         )
 
-    def _reservations(self, swarm_id: str, tasks: Tasks) -> list[Leftover]:
+    def _reservations(self, swarm_id: str, tasks: Tasks, contracts: Contracts) -> list[Leftover]:
         if not self._everything or not tasks:
             return []
-        from shiftboss.orchestrator.run.leftovers import repos_of_run, reservation
+        from shiftboss.orchestrator.run.leftovers import reservation
 
         reservations = []
-        for repo in repos_of_run(self._state, swarm_id):
+        for repo in sorted({str(contract.repo) for contract in contracts.values()}):
             try:
                 answer = self._session.call("who_owns", swarm_id, repo=repo, files=[])
             except (NoServer, RequestRefused) as error:
@@ -198,8 +227,7 @@ class _Cleaning:
         results: list[Removal] = []
         for swarm_id in dict.fromkeys(each.swarm_id for each in found):
             own = [each for each in found if each.swarm_id == swarm_id]
-            results += [self._cancel(each) for each in own if each.kind == "reservation"]
-            results += self._remove([each for each in own if each.kind != "reservation"], swarm_id)
+            results += self._remove(own, swarm_id)
         return results
 
     def _cancel(self, leftover: Leftover) -> Removal:
@@ -213,10 +241,15 @@ class _Cleaning:
         return leftover, None
 
     def _remove(self, own: list[Leftover], swarm_id: str) -> list[Removal]:
-        from shiftboss.orchestrator.run.leftovers import remove_leftovers
+        """The lock comes first: a run that has started works on the tasks to be cancelled."""
+        from shiftboss.orchestrator.run.leftovers import hold_ended_run, remove_leftovers
 
+        reservations = [each for each in own if each.kind == "reservation"]
+        others = [each for each in own if each.kind != "reservation"]
         try:
-            return asyncio.run(remove_leftovers(self._state, swarm_id, own))
+            with hold_ended_run(self._state, swarm_id):
+                cancelled = [self._cancel(each) for each in reservations]
+                return cancelled + asyncio.run(remove_leftovers(others))
         except Conflict as error:  # a run has started in the meantime
             return [(each, error.detail) for each in own]
 

@@ -41,6 +41,8 @@ def diff(
     Example:
       shiftboss diff login-form --stat
     """
+    # For every git of this process: the settings of a repository say how objects are fetched.
+    os.environ["GIT_NO_LAZY_FETCH"] = "1"
     swarm_id = session.swarm_of(task_id, swarm)
     handoff = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "repo")
     task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "status")

@@ -9,7 +9,9 @@ CREATE INDEX receipts_by_task ON receipts (task_id, swarm_id);
 CREATE TABLE plan_runs (
     swarm_id text COLLATE "C" NOT NULL PRIMARY KEY REFERENCES swarms (swarm_id) ON DELETE CASCADE,
     plan_file text NOT NULL,
-    started_at_ms bigint NOT NULL
+    started_at_ms bigint NOT NULL,
+    -- Whether the run lands what was accepted.
+    auto_merge boolean NOT NULL
 );
 
 -- Why the last try to give a task its contract was refused. `holders` is JSON.

@@ -9,7 +9,9 @@ CREATE INDEX receipts_by_task ON receipts (task_id, swarm_id);
 CREATE TABLE plan_runs (
     swarm_id TEXT NOT NULL PRIMARY KEY REFERENCES swarms (swarm_id) ON DELETE CASCADE,
     plan_file TEXT NOT NULL,
-    started_at_ms INTEGER NOT NULL
+    started_at_ms INTEGER NOT NULL,
+    -- Whether the run lands what was accepted.
+    auto_merge INTEGER NOT NULL CHECK (auto_merge IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 -- Why the last try to give a task its contract was refused. `holders` is JSON.
