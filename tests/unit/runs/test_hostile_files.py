@@ -20,6 +20,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_result,
     read_run_facts,
 )
+from shiftboss.orchestrator.worktrees.worktree import _PREFIX, find_worktrees
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.private_files import write_private
 from shiftboss.system.state_folder import ServerRecord, read_server_file, write_server_file
@@ -120,3 +121,11 @@ def test_a_log_that_is_a_pipe_or_a_link_is_not_read(tmp_path: Path) -> None:
     for name in ("link", "pipe"):
         with LogTail(tmp_path / name) as log:
             assert list(log.new_lines(to_end=True)) == []
+
+
+@pytest.mark.parametrize("reason", ['{"path": [1]}', "{}", "7", "[" * 100_000])
+def test_the_lock_of_a_work_tree_may_say_anything(tmp_path: Path, reason: str) -> None:
+    admin = tmp_path / "worktrees" / "a.1"
+    admin.mkdir(parents=True)
+    (admin / "locked").write_text(f"{_PREFIX}{reason}")
+    assert list(find_worktrees(tmp_path, tmp_path / "trees")) == []
