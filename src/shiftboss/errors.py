@@ -125,7 +125,7 @@ class UnknownSwarm(NotFound):
         super().__init__(
             f"Unknown swarm: {swarm_id}",
             field="swarm_id",
-            hint="create it first: POST /swarm/create, or `shiftboss swarm create`",
+            hint="`shiftboss swarm list` shows those that there are; create it first if it is new",
         )
 
 

@@ -17,10 +17,12 @@ from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.wording import pluralize
 
 
-def examine(client: DoctorClient, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:
+def examine(
+    client: DoctorClient, swarm_id: str, file: Path | None, now_ms: int, *, is_offline: bool
+) -> list[Finding]:
     """`file` is the policy; None means the shiftboss.yaml of the current folder."""
     policy, about_policy = _policy(file)
-    about_server = check_server(client)
+    about_server = check_server(client, is_offline=is_offline)
     queues: list[Finding] = []
     if not any(finding.level == "problem" for finding in about_server):
         queues = _queues(client, swarm_id, policy, now_ms)

@@ -27,7 +27,9 @@ class Session(Protocol):
 
 class ParkedPolls(Protocol):
     """The polls that wait on this server, for use cases that choose a worker. Called on the threads
-    of the store."""
+    of the store. `is_offline`: there is no server, so no worker can be reached."""
+
+    is_offline: bool
 
     def parked_workers(self, swarm_id: str) -> Collection[str]:
         """The names of the workers. It may change at any time."""
@@ -40,6 +42,8 @@ class ParkedPolls(Protocol):
 
 
 class NoParkedPolls:
+    is_offline = False
+
     def parked_workers(self, swarm_id: str) -> Collection[str]:  # noqa: ARG002
         return ()
 

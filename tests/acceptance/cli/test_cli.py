@@ -83,7 +83,7 @@ def test_an_unknown_swarm_is_a_one_line_error_with_a_hint(
 ) -> None:
     done = shiftboss(*command, url=server.url)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Unknown swarm: nope; create it first: ")
+    assert done.err.startswith("Unknown swarm: nope; `shiftboss swarm list` shows those ")
     assert done.err.count("\n") == 1
 
 
@@ -115,7 +115,9 @@ def test_a_missing_server_is_a_one_line_error_that_says_how_to_start_one(
     closed_address: str, command: tuple[str, ...]
 ) -> None:
     done = shiftboss(*command, "--server", closed_address)
-    assert done == (1, "", f"no server at {closed_address}; start one with: shiftboss serve\n")
+    port = closed_address.rpartition(":")[2]
+    start = f"start one with: shiftboss serve --port {port}"
+    assert done == (1, "", f"no server at {closed_address}; {start}\n")
 
 
 @pytest.mark.requirement("SW-13")
@@ -130,7 +132,10 @@ def test_a_missing_server_is_a_one_line_error_that_says_how_to_start_one(
         b"HTTP/1.0 502 Bad Gateway\r\n\r\noops",
     ],
 )
-def test_another_program_at_the_address_is_recognised(answer: bytes) -> None:
+@pytest.mark.parametrize("command", [("swarm", "list"), ("events", "x")], ids=" ".join)
+def test_another_program_at_the_address_is_recognised(
+    command: tuple[str, ...], answer: bytes
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def say_it() -> None:
@@ -141,7 +146,7 @@ def test_another_program_at_the_address_is_recognised(answer: bytes) -> None:
 
         saying = threading.Thread(target=say_it)
         saying.start()
-        done = shiftboss("swarm", "list", url=f"http://127.0.0.1:{listening.getsockname()[1]}")
+        done = shiftboss(*command, url=f"http://127.0.0.1:{listening.getsockname()[1]}")
         saying.join()
     assert (done.code, done.out) == (1, "")
     assert done.err.endswith("; is --server right?\n")

@@ -17,6 +17,7 @@ from shiftboss.client.local_server import find_live_server
 from shiftboss.system.private_files import write_private
 from shiftboss.system.state_folder import ServerRecord, write_server_file
 from tests.acceptance.bus.bus import ask
+from tests.acceptance.bus.bus_calls import message
 from tests.client import Client
 from tests.commands import Done, shiftboss
 from tests.repos import Repo
@@ -280,6 +281,14 @@ def test_without_a_server_the_database_answers_and_says_so(stopped: Project) -> 
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_task")
 
 
+def test_the_doctor_says_that_no_server_is_running(stopped: Project) -> None:
+    findings = json.loads(stopped("doctor", "--json").out)["findings"]
+    (server,) = [finding for finding in findings if finding["check"] == "server"]
+    assert server["message"] == (
+        "no server is running; this command has checked the database .shiftboss/shiftboss.db"
+    )
+
+
 @pytest.mark.requirement("OWN-11")
 def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project: Project) -> None:
     project.server.start()
@@ -303,10 +312,43 @@ def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project:
         assert told["command"] == "shiftboss run '/my plans/plan.yaml'"
 
 
+def test_without_a_server_nothing_is_handed_out_and_nobody_is_said_to_work(
+    project: Project,
+) -> None:
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    client = Client(project.server.url)
+    for operation, members in (
+        ("report_run", {"plan_file": "/my plans/plan.yaml"}),
+        ("add_task", {"bead_id": "form", "title": "The form"}),
+        ("register_worker", {"name": "w"}),
+        ("submit_task", {"bead_id": "form"}),
+        ("ack_task", {"name": "w", "bead_id": "form"}),
+        ("send_message", {"message": message("progress")}),
+        ("send_message", {"message": message("blocked", payload={"question": "which colour?"})}),
+    ):
+        ask(client, operation, swarm_id="login", **members)
+    client.close()
+    project.server.kill()
+    recorded = "recorded; the run is not running: shiftboss run '/my plans/plan.yaml'\n"
+    assert project("questions", "answer", "1", "blue", "--swarm", "login").out == recorded
+    assert project("task", "retry", "form").out == f"form is queued; {recorded}"
+    shown = json.loads(project("task", "show", "form", "--json").out)
+    assert (shown["status"], shown["epoch"]) == ("queued", 1)
+    project.server.start()
+    client = Client(project.server.url)
+    polled = ask(client, "poll_task", swarm_id="login", name="w")
+    client.close()
+    assert polled["task"]["bead_id"] == "form"
+
+
 def test_without_a_server_the_operator_changes_the_database(stopped: Project) -> None:
     changed = "no server is running; changed .shiftboss/shiftboss.db\n"
     for command, out in (
-        (("swarm", "pause", "--reason", "lunch", "login"), "login is paused until it is resumed\n"),
+        (
+            ("swarm", "pause", "--reason", "lunch"),
+            "login is paused until it is resumed; resume it: shiftboss swarm resume login\n",
+        ),
         (("swarm", "resume", "login"), "login is resumed\n"),
         (("budget", "set", "--swarm", "login", "--tokens", "100"), "login may use 100 tokens\n"),
         (("budget", "set", "--swarm", "login", "--tokens", "200"), "login may use 200 tokens\n"),

@@ -82,7 +82,7 @@ def test_without_a_server_the_other_checks_still_run(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "")
     findings = found_in(done)
     assert levels(findings, "server") == ["problem"]
-    assert findings["server"][0]["todo"] == "start one with: shiftboss serve"
+    assert findings["server"][0]["todo"] == "start one with: shiftboss serve --port 9"
     assert levels(findings, "git") == ["ok"]
     assert "queues" not in findings
 

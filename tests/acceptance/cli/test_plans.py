@@ -226,6 +226,28 @@ def test_a_plan_is_shown_by_phase_in_80_columns_without_colour(folder: Path) -> 
     assert answer["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
 
 
+@pytest.mark.requirement("OWN-01")
+def test_a_plan_shows_how_work_lands_and_which_tasks_need_a_review(folder: Path) -> None:
+    def shown(review: str) -> str:
+        text = PLAN.replace("goal:", f"landing: squash\n{review}goal:", 1)
+        (folder / "plan.yaml").write_text(text)
+        return shiftboss("plan", "show", "plan.yaml", folder=folder).out
+
+    reviewed = shown("review: required\n")
+    assert "squash; accepted work lands at once after your review\n" in reviewed
+    assert "  REVIEW" in reviewed or " REVIEW " in reviewed
+    assert reviewed.count(" yes ") == 4
+    assert "squash; accepted work lands at once\n" in shown("")
+    assert "REVIEW" not in shown("")
+
+
+def test_a_file_in_place_of_the_state_folder_is_a_problem(folder: Path) -> None:
+    (folder / ".shiftboss").write_text("")
+    done = shiftboss("plan", "check", "plan.yaml", folder=folder)
+    assert done.code == 1
+    assert "the run cannot keep its state in" in done.out
+
+
 @pytest.mark.requirement("OWN-01", "CC-17")
 def test_the_model_of_every_task_is_shown_and_none_is_chosen_by_default(folder: Path) -> None:
     for command in (("plan", "show", "plan.yaml"), ("run", "plan.yaml", "--dry-run")):

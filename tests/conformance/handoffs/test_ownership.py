@@ -9,12 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from shiftboss.errors import OwnershipOverlap
+from shiftboss.errors import InvalidRequest, OwnershipOverlap
 from shiftboss.protocol.bus import TaskRequest
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
-from shiftboss.protocol.runs import ReleaseFilesRequest
+from shiftboss.protocol.runs import ReleaseFilesRequest, ReportRunRequest
 from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
@@ -59,6 +59,25 @@ async def test_an_overlap_names_the_holders_and_their_files(
     assert f"holder owns {mine}" in refused.detail
     assert refused.field == "files"
     assert await handoffs.owners() == {"holder"}
+
+
+async def test_patterns_that_take_too_long_to_compare_are_refused(
+    handoffs: HandoffFixture,
+) -> None:
+    """All other writes wait for the comparison."""
+    expensive = "g/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + "*xyxyxyxyxyxyxyxyxyxy" * 10
+    with pytest.raises(InvalidRequest) as invalid:
+        await handoffs.spawn("t", "free.py", expensive + "*x" * 7)
+    assert invalid.value.field == "files.1"
+    with pytest.raises(InvalidRequest) as too_many:
+        await handoffs.spawn("t", *(f"{name}/{'*a*b*c*d*e*f*g*h' * 2}" for name in range(251)))
+    assert too_many.value.field == "files"
+    await handoffs.spawn("holder", expensive + "q")
+    refused = await overlap(handoffs, "t", expensive + "*q?")
+    assert "too many wildcards" in refused.detail
+    assert refused.field == "files"
+    assert await handoffs.owners() == {"holder"}
+    await handoffs.spawn("other", "src/auth/**", "**/*.md")
 
 
 async def test_tasks_that_do_not_overlap_can_run_in_parallel(handoffs: HandoffFixture) -> None:
@@ -244,7 +263,13 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
     assert only(refused.value.facts["holders"])["status"] == "queued"
     assert f"stale of the swarm {handoffs.swarm_id} (queued) owns" in refused.value.detail
     command = f"`shiftboss task cancel stale --swarm {handoffs.swarm_id}`"
-    assert command in (refused.value.hint or "")
+    assert refused.value.hint == f"free its files: {command}"
+    run = ReportRunRequest(swarm_id=handoffs.swarm_id, plan_file="/my plans/plan.yaml")
+    await handoffs.coordinator.runs.report_run(run)
+    with pytest.raises(OwnershipOverlap) as refused:
+        await other.spawn("new", "src/a.py")
+    finish = "finish it: `shiftboss run '/my plans/plan.yaml'`"
+    assert refused.value.hint == f"{finish}; or free its files: {command}"
     handoffs.clock.now_ms += 4 * 3_600_000
     await other.spawn("new", "src/a.py", submit=True)
     assert await handoffs.owners() == {"new"}

@@ -43,7 +43,8 @@ def test_two_repositories_run_side_by_side_and_each_has_its_operator(tmp_path: P
     assert other.run()["landed"] == ["quick"]
 
     paused = one("swarm", "pause", "--reason", "lunch", one.swarm)
-    assert paused == (0, f"{one.swarm} is paused until it is resumed\n", "")
+    resume = f"resume it: shiftboss swarm resume {one.swarm}"
+    assert paused == (0, f"{one.swarm} is paused until it is resumed; {resume}\n", "")
     assert one("swarm", "resume", one.swarm) == (0, f"{one.swarm} is resumed\n", "")
     first.stop(signal.SIGINT)
 

@@ -33,3 +33,8 @@ def test_at_most_five_swarms_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert error.hint is not None
     assert error.hint.count("`shiftboss why bd-1 --swarm s") == 5
+
+
+def test_a_swarm_without_an_option_is_an_argument() -> None:
+    arguments = ["swarm", "pause", "--reason", "at lunch"]
+    assert with_swarm(arguments, "a", None) == "shiftboss swarm pause --reason 'at lunch' a"

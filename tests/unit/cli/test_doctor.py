@@ -89,6 +89,8 @@ def test_a_server_of_another_version_is_a_warning() -> None:
         (ShiftbossError("no server at x", hint="start one"), b"{}", "server", "no server at x"),
         (Refused("the disk is full"), b"{}", "store", "the disk is full"),
         (b"<html>", b"{}", "server", "does not answer like Shiftboss"),
+        (b'{"hello": 1}', b"{}", "server", "does not answer like Shiftboss"),
+        (b"[]", b"{}", "server", "does not answer like Shiftboss"),
         (
             healthy(),
             ShiftbossError("wrong token"),
@@ -96,7 +98,7 @@ def test_a_server_of_another_version_is_a_warning() -> None:
             "the server refuses this command: wrong token",
         ),
     ],
-    ids=["away", "store", "somebody else", "token"],
+    ids=["away", "store", "somebody else", "other JSON", "list", "token"],
 )
 def test_an_unusable_server_is_a_problem(
     health: bytes | ShiftbossError, status: bytes, check: str, words: str

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.cli.commands.swarms.status import goes_on
+from shiftboss.cli.commands.swarms.status import is_ongoing
 
 pytestmark = pytest.mark.requirement("OWN-11")
 
@@ -27,9 +27,9 @@ def swarm(status: str, **work: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", list(QUIET))
 def test_a_swarm_is_shown_as_long_as_a_person_can_do_something(kind: str) -> None:
-    assert goes_on(swarm("complete", **{kind: 1}), NOW)
+    assert is_ongoing(swarm("complete", **{kind: 1}), NOW)
 
 
 def test_a_swarm_that_waits_is_shown_and_one_that_has_ended_is_not() -> None:
-    assert goes_on(swarm("waiting"), NOW)
-    assert not goes_on(swarm("complete"), NOW)
+    assert is_ongoing(swarm("waiting"), NOW)
+    assert not is_ongoing(swarm("complete"), NOW)

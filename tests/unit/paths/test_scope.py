@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftboss.rules.paths.overlap import overlaps
+from shiftboss.rules.paths.braces import expand_braces, normalize_patterns
+from shiftboss.rules.paths.overlap import TooMuchWorkError, Work, overlaps
 from shiftboss.rules.paths.ownership import is_protected
 from shiftboss.rules.paths.patterns import Scope, normalize_path
 
@@ -208,6 +209,40 @@ def test_two_long_lists_of_files_are_compared_quickly() -> None:
     started_at = time.perf_counter()
     assert [overlap.left for overlap in overlaps(left, right)] == ["src/a7.py"]
     assert time.perf_counter() - started_at < 20
+
+
+def test_patterns_that_begin_or_end_differently_are_not_searched() -> None:
+    work = Work()
+    left = [f"src/m{n}/**/*.py" for n in range(300)]
+    right = [f"lib/m{n}/**/*.py" for n in range(300)]
+    assert overlaps(left, right, work=work) == []
+    assert work.steps == 0, "other folders"
+    assert overlaps(left[:20], [f"src/**/x{n}.ts" for n in range(20)], work=work) == []
+    assert work.steps == 400, "one step for each pair"
+
+
+def test_a_comparison_that_takes_too_much_work_is_given_up() -> None:
+    """Each of these pairs takes tens of thousands of steps, and there are 65,536."""
+    left, right = (expand_braces("g/" + "{a,b}" * 8 + "*x*y*z*" * 20 + end) for end in ("", "q"))
+    work = Work(200_000)
+    with pytest.raises(TooMuchWorkError):
+        overlaps(left, right, work=work)
+    assert work.steps < 300_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("g/" + "*x" * 17, "more than 16 wildcards"),
+        ("*/" * 17, "more than 16 wildcards"),
+        ("{a,b}/" + "*x?y" * 9, "more than 16 wildcards"),
+        ("*" + "x" * 255, "more than 255 characters"),
+    ],
+)
+def test_a_pattern_that_is_expensive_to_compare_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        normalize_patterns(pattern)
+    assert normalize_patterns("**/log-????-??-??/*.[ab]/*") == ["**/log-????-??-??/*.[ab]/*"]
 
 
 _SEGMENT = st.text("ab.", min_size=1, max_size=3).filter(lambda one: one not in (".", ".."))

@@ -184,3 +184,50 @@ def test_the_prompt_fits_a_small_terminal(width: int, question: str) -> None:
     assert len(lines) <= 12
     assert str(lines[-1]).endswith("blue _")
     assert len(str(lines[-1])) <= width
+
+
+def shown_by(progress: Progress, width: int, height: int = 24) -> list[str]:
+    view = RunView(progress)
+    view._console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    rows = view._console.render_lines(view)
+    return ["".join(segment.text for segment in row).rstrip() for row in rows]
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_what_waits_is_shown_with_its_whole_command_below_the_table(width: int) -> None:
+    command = "shiftboss budget set --swarm demo --task rich-1 --tokens 12020"
+    progress = progress_of(30)
+    progress.stage("task-7", "parked", f"the budget is used up: 6,010 of 5,000 tokens ({command})")
+    for number in range(20):
+        progress.log("", f"line {number}")
+    lines = shown_by(progress, width)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    assert f"tokens ({command})" in " ".join(lines)
+    progress.stage("task-7", "working")
+    assert command not in " ".join(shown_by(progress, width))
+
+
+@pytest.mark.requirement("OWN-12")
+def test_only_the_reasons_that_fit_are_shown_and_one_reason_of_many_tasks_once() -> None:
+    progress = progress_of(30)
+    for number in range(4):
+        progress.stage(f"task-{number}", "parked", "paused (shiftboss swarm resume s)")
+    for number in range(4, 12):
+        progress.stage(f"task-{number}", "in review", "word " * 50)
+        progress.rows[f"task-{number}"].doing += str(number)
+    lines = shown_by(progress, 80)
+    assert len(lines) <= 24
+    more = [line for line in lines if line.startswith("… and ")]
+    assert len(more) == 1
+    assert more[0].endswith(" more: shiftboss status")
+    progress = progress_of(9)
+    for number in range(4):
+        progress.stage(f"task-{number}", "parked", "paused (shiftboss swarm resume s)")
+    assert "task-0 and 3 more: paused (shiftboss swarm resume s)" in shown_by(progress, 80)
+
+
+def test_the_first_frame_says_that_the_run_starts() -> None:
+    (head, *_) = shown_by(Progress(), 40)
+    assert head.startswith("starting")

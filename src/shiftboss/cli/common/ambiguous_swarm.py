@@ -13,14 +13,17 @@ CHOICES_MAX: Final = 5
 
 
 class AmbiguousSwarm(ShiftbossError):
-    """`swarms` are the candidates, each with a note such as the state of the task, or ""."""
+    """`swarms` are the candidates, each with a note such as the state of the task, or "". `option`
+    chooses one; None if the command takes a swarm as its argument."""
 
     code = "ambiguous_swarm"
     title = "Several swarms could be meant"
 
-    def __init__(self, what: str, swarms: Mapping[str, str]) -> None:
+    def __init__(
+        self, what: str, swarms: Mapping[str, str], option: str | None = "--swarm"
+    ) -> None:
         named = [f"{swarm} ({note})" if note else swarm for swarm, note in swarms.items()]
-        choices = [f"`{with_swarm(sys.argv[1:], swarm)}`" for swarm in swarms]
+        choices = [f"`{with_swarm(sys.argv[1:], swarm, option)}`" for swarm in swarms]
         super().__init__(
             f"{len(swarms)} swarms have {what}: {_shortened(named)}",
             field="swarm_id",
@@ -28,10 +31,13 @@ class AmbiguousSwarm(ShiftbossError):
         )
 
 
-def with_swarm(arguments: Sequence[str], swarm: str) -> str:
-    """The same command for this swarm. After a `--`, an option would be taken for an argument."""
+def with_swarm(arguments: Sequence[str], swarm: str, option: str | None = "--swarm") -> str:
+    """The same command for this swarm; None: it is an argument of its own, without an option. After
+    a `--`, an option would be taken for an argument."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    return shlex.join(["shiftboss", *arguments[:end], "--swarm", swarm, *arguments[end:]])
+    return shlex.join(
+        ["shiftboss", *arguments[:end], *filter(None, [option]), swarm, *arguments[end:]]
+    )
 
 
 def _shortened(names: Sequence[str]) -> str:

@@ -18,8 +18,10 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from shiftboss.client.errors import is_problem, parse_json_object
 from shiftboss.defaults import ADDRESS, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.loopback import is_loopback
 
 ANSWER_SECONDS: Final = 30.0
+_DEFAULT_URL: Final = urlsplit(ADDRESS)
 
 
 class BadAddress(ShiftbossError):
@@ -177,7 +179,17 @@ class Client:
         detail = f"no server at {self.address}"
         if self._looked_in is not None:
             detail += f", and no {STATE_FOLDER} with a database in {self._looked_in} or above it"
-        return NoServer(detail, hint="start one with: shiftboss serve")
+        return NoServer(detail, hint=_start_hint(self._url))
+
+
+def _start_hint(url: SplitResult) -> str | None:
+    """The command that starts a server at this address. None if that is not on this machine."""
+    host = url.hostname or ""
+    if not is_loopback(host) or url.scheme != "http" or url.path.strip("/"):
+        return None
+    command = "start one with: shiftboss serve"
+    command += f" --host {host}" if host != _DEFAULT_URL.hostname else ""
+    return command + (f" --port {url.port or 80}" if url.port != _DEFAULT_URL.port else "")
 
 
 def body_of(swarm_id: str, members: Mapping[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -26,7 +27,7 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 import typer
 
 from shiftboss.cli.common.ambiguous_swarm import AmbiguousSwarm
-from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
+from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer, swarm_path
 from shiftboss.cli.common.discovery import Target, find_target
 from shiftboss.cli.common.options import (
     DEFAULT_SWARM,
@@ -111,6 +112,16 @@ class ServerSession:
     def is_offline(self) -> bool:
         """Whether the answers come from a database that no server has open."""
         return self._target.database is not None
+
+    def not_running(self, swarm_id: str) -> str | None:
+        """What to say instead of an effect on workers: without a server there are none."""
+        if not self.is_offline:
+            return None
+        status = parse_answer(self.client.get(swarm_path(swarm_id, "status")), "swarm_id")
+        plan_file = status.get("plan_file")
+        if plan_file is None:
+            return "recorded; no server is running: shiftboss serve"
+        return f"recorded; the run is not running: shiftboss run {shlex.quote(plan_file)}"
 
     def close(self) -> None:
         if "client" in self.__dict__:

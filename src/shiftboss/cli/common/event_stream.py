@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPResponse
@@ -19,6 +20,8 @@ from shiftboss.defaults import STREAM_SILENCE_SECONDS
 
 PAUSE_SECONDS_FIRST: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 2.0
+# A comment has no name.
+_FIELD_NAME: Final = re.compile("[a-z_-]*")
 
 
 class StreamEvent(NamedTuple):
@@ -98,9 +101,11 @@ def _frame(lines: Iterable[bytes]) -> dict[str, str] | None:
     frame is dropped."""
     fields: dict[str, str] = {}
     for line in lines:
-        text = line.decode().rstrip("\r\n")
+        text = line.decode(errors="replace").rstrip("\r\n")
         if not text:
             return fields
         name, _, value = text.partition(":")
+        if not _FIELD_NAME.fullmatch(name):
+            raise NotShiftboss("the answer is not the event stream of a Shiftboss server")
         fields[name] = value.removeprefix(" ")
     return None

@@ -11,6 +11,7 @@ from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
+from shiftboss.errors import NotFound
 
 T = TypeVar("T")
 Items = dict[str, list[dict[str, Any]]]
@@ -47,6 +48,23 @@ def swarms_with(session: ServerSession, count: str) -> list[str]:
 def only_swarm_with(session: ServerSession, count: str, what: str, swarm: str | None) -> str:
     """The given swarm, or the only one whose `count` is not zero. Raises AmbiguousSwarm."""
     return swarm or _only(swarms_with(session, count), what)
+
+
+def unfinished_swarm(session: ServerSession) -> str:
+    """The only swarm with unfinished work, for a command whose argument is a swarm. Raises
+    AmbiguousSwarm or NotFound."""
+    newest, _ = newest_swarms(session)
+    unfinished = {
+        str(swarm["swarm_id"]): str(swarm["status"])
+        for swarm in newest
+        if swarm["status"] in ("running", "waiting")
+        or any(swarm["bus"][status] for status in ("open", "queued", "active"))
+    }
+    if len(unfinished) > 1:
+        raise AmbiguousSwarm("unfinished work", unfinished, option=None)
+    if not unfinished:
+        raise NotFound("no swarm has unfinished work", hint="see them all: shiftboss swarm list")
+    return next(iter(unfinished))
 
 
 def list_by_swarm(

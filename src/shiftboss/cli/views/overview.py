@@ -17,14 +17,13 @@ STATUS_STYLES: Final = {
     "complete": "green",
     "failed": "bold red",
 }
-_STATUSES: Final = ("active", "queued", "open", "done", "failed", "cancelled")
+_STATUSES: Final = ("active", "queued", "open", "landed", "done", "failed", "cancelled")
 
 
 def work_text(bus: Members) -> str:
-    """`2 active, 1 open, 3 done (2 landed)`: only what is not zero."""
-    parts = [f"{bus[status]} {status}" for status in _STATUSES if bus[status]]
-    if bus["landed"]:
-        parts.append(f"{bus['landed']} landed")
+    """`2 active, 1 open, 2 landed, 1 done`: only what is not zero, and each task once."""
+    counts = bus | {"done": max(bus["done"] - bus["landed"], 0)}
+    parts = [f"{counts[status]} {status}" for status in _STATUSES if counts[status]]
     return ", ".join(parts) or "no tasks"
 
 

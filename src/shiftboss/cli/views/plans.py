@@ -13,12 +13,12 @@ from rich.text import Text
 
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.tables import add_fact, cell, column_of, facts_grid, plain_table
-from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of
+from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of, review_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from shiftboss.protocol.plan import Plan
+    from shiftboss.protocol.plan import Plan, PlanTask
     from shiftboss.rules.plans.graph import TaskOverlap
     from shiftboss.rules.plans.schedule import DryRun, ScheduleStep
 
@@ -50,10 +50,27 @@ def _plan_facts(plan: Plan, models: Models) -> Table:
     for number, (name, repo) in enumerate(plan.repos.items()):
         branch = f", branch {repo.branch}" if repo.branch else ""
         add_fact(lines, "repos" if number == 0 else "", f"{name}: {repo.path}{branch}")
-    landing = "lands at once" if plan.auto_merge else "waits for `shiftboss land`"
-    add_fact(lines, "workers", f"{plan.workers}; accepted work {landing}")
+    add_fact(lines, "workers", plan.workers)
+    add_fact(lines, "landing", landing_text(plan))
     _add_model(lines, models)
     return lines
+
+
+def landing_text(plan: Plan) -> str:
+    """How accepted work reaches its target, and what it waits for."""
+    reviewed = sum(review_of(plan, task) == "required" for task in plan.tasks)
+    when = "accepted work lands at once"
+    if not plan.auto_merge:
+        when = "accepted work waits for `shiftboss land`"
+    if reviewed == len(plan.tasks):
+        when += " after your review"
+    elif reviewed:
+        when += f"; {reviewed} of {len(plan.tasks)} tasks only after your review"
+    landings = {name: repo.landing or plan.landing for name, repo in plan.repos.items()}
+    modes: list[str] = [*dict.fromkeys(landings.values())]
+    if len(modes) > 1:
+        modes = [f"{name}: {mode}" for name, mode in landings.items()]
+    return f"{', '.join(modes)}; {when}"
 
 
 def _add_model(lines: Table, models: Models) -> None:
@@ -65,6 +82,7 @@ def _add_model(lines: Table, models: Models) -> None:
 def _graph(plan: Plan, models: Models, critical: set[str]) -> Table:
     """A row for each task, below the tasks it depends on."""
     several_models = len(set(models.values())) > 1
+    with_review = any(review_of(plan, task) == "required" for task in plan.tasks)
     several_repos, agents = len(plan.repos) > 1, {agent_name(plan, task) for task in plan.tasks}
     table = plain_table(
         Column("PHASE", no_wrap=True),
@@ -73,6 +91,7 @@ def _graph(plan: Plan, models: Models, critical: set[str]) -> Table:
         *([Column("AGENT", no_wrap=True)] if len(agents) > 1 else []),
         *([Column("MODEL", no_wrap=True)] if several_models else []),
         Column("SIZE", no_wrap=True),
+        *([Column("REVIEW", no_wrap=True)] if with_review else []),
         "AFTER",
         "TITLE",
         gap=1,
@@ -88,10 +107,15 @@ def _graph(plan: Plan, models: Models, critical: set[str]) -> Table:
                 *([cell(agent_name(plan, task))] if len(agents) > 1 else []),
                 *([cell(models[name] or DEFAULT_MODEL)] if several_models else []),
                 cell(task.complexity),
+                *([cell(_review_cell(plan, task))] if with_review else []),
                 Text(printable(", ".join(task.depends_on))),
                 Text(printable(task.title)),
             )
     return table
+
+
+def _review_cell(plan: Plan, task: PlanTask) -> str:
+    return "yes" if review_of(plan, task) == "required" else ""
 
 
 def dry_run_tables(schedule: DryRun) -> list[RenderableType]:

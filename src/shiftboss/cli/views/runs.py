@@ -18,6 +18,7 @@ from shiftboss.cli.common.line_input import KeyInput, can_read_lines
 from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.views.answer_prompt import AnswerPrompt
 from shiftboss.cli.views.tables import Members, cell, plain_table
+from shiftboss.cli.views.waiting_tasks import waiting_lines
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 6
 ROWS_SHOWN: Final = 20
+# The head, the names of the columns, and the row that counts the tasks that are not shown.
+FIXED_ROWS: Final = 3
 # Below this, the columns of the table would leave no room for what an agent does.
 NARROW_COLUMNS: Final = 76
 _STYLES: Final = {
@@ -109,16 +112,22 @@ class RunView:
         bar = ProgressBar(total=max(len(rows), 1), completed=landed, width=30)
         head = Table.grid(padding=(0, 1))
         head.add_row(
-            f"{landed}/{len(rows)} landed",
+            f"{landed}/{len(rows)} landed" if rows else "starting",
             *([] if is_narrow else [bar]),
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
         prompt = self._prompt.lines(self._console, reads=self._input is not None)
-        rows_max, lines_max = room_for(self._console.height, len(prompt))
+        waiting = waiting_lines(
+            rows,
+            {question["bead_id"] for question in self._progress.questions} if prompt else (),
+            self._console,
+            rows_max=(self._console.height - len(prompt) - FIXED_ROWS) * 2 // 3,
+        )
+        rows_max, lines_max = room_for(self._console.height, len(waiting) + len(prompt))
         last_lines = list(self._progress.lines)[-lines_max:]
         lines = [_one_line(Text(printable(line), style="dim")) for line in last_lines]
         tasks = narrow_lines(rows, rows_max) if is_narrow else [run_table(rows, rows_max)]
-        return Group(head, *tasks, *lines, *prompt)
+        return Group(head, *tasks, *lines, *waiting, *prompt)
 
     def show_outcome(self, outcome: RunOutcome, advice: str | None = None) -> None:
         for line in outcome_lines(outcome, self._progress, advice):
@@ -126,10 +135,9 @@ class RunView:
 
 
 def room_for(height: int, prompt_rows: int) -> tuple[int, int]:
-    """How many tasks and last lines fit a terminal of this height above the prompt, which must not
-    be cut off."""
-    # The head, the names of the columns, and the row that counts the tasks that are not shown.
-    room = height - 3 - prompt_rows
+    """How many tasks and last lines fit a terminal of this height above the prompt and what waits,
+    which must not be cut off."""
+    room = height - FIXED_ROWS - prompt_rows
     lines = min(LINES_SHOWN, max(room // 3, 1))
     return min(ROWS_SHOWN, max(room - lines, 1)), lines
 

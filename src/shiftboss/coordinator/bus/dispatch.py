@@ -131,13 +131,22 @@ def _withdraw(tx: Transaction, task: Task, overlap: OwnershipOverlap, now_ms: in
 
 def choose_worker(tx: Transaction, swarm_id: str) -> Worker | None:
     """The least recently used free worker. One whose poll is parked is preferred, because another
-    one may be gone."""
+    one may be gone. Without a server there is none."""
+    if tx.polls.is_offline:
+        _retire_free_workers(tx, swarm_id)
+        return None
     first = tx.next_worker(swarm_id)
     parked = tx.polls.parked_workers(swarm_id)
     if first is None or not parked or first.name in parked:
         return first
     free_workers = tx.free_workers(swarm_id, FREE_WORKERS_MAX)
     return next((worker for worker in free_workers if worker.name in parked), first)
+
+
+def _retire_free_workers(tx: Transaction, swarm_id: str) -> None:
+    """They get no tasks until their next request, which then looks into the queue."""
+    while (worker := tx.next_worker(swarm_id)) is not None:
+        tx.put_worker(worker._replace(available=False))
 
 
 def assign(

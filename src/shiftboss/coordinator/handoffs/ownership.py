@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Reservation, has_lapsed, may_lapse_elsewhere
+from shiftboss.rules.paths.overlap import TooMuchWorkError, Work
 from shiftboss.rules.paths.overlap import overlaps as find_overlaps
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
 # Enough to understand a conflict.
 OVERLAPS_NAMED_MAX = 20
+# About a second, in which all other writes wait.
+COMPARISON_STEPS_MAX = 300_000
 
 
 def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "files") -> None:
     """Reserve the paths for the task. Raises OwnershipOverlap if a task in flight owns some."""
     tx.hold_repo(wanted.repo)
-    _release_lapsed(tx, wanted, now_ms)
-    overlaps = [overlap | {"status": _status(tx, overlap)} for overlap in holders(tx, wanted)]
+    remaining = _release_lapsed(tx, wanted, now_ms, field)
+    overlaps = [overlap | {"status": _status(tx, overlap)} for overlap in remaining]
     if overlaps:
         raise OwnershipOverlap(
             f"{wanted.task_id} would own files of other tasks: {_explain(wanted, overlaps)}; "
             "nothing was changed",
             field=field,
-            hint=_hint(wanted, overlaps[0]),
+            hint=_hint(tx, wanted, overlaps[0]),
             facts={"holders": overlaps},
         )
     tx.reserve(wanted, now_ms)
 
 
-def _release_lapsed(tx: Transaction, wanted: Reservation, now_ms: int) -> None:
-    """Release the wanted files of tasks in other swarms that have lost them. Not only the first
-    overlaps are looked at: the next ones show when these are gone."""
-    while lapsed := {
-        (swarm_id, task_id)
-        for overlap in holders(tx, wanted)
-        if (swarm_id := overlap["swarm_id"]) != wanted.swarm_id
-        and (task := tx.task(swarm_id, task_id := overlap["bead_id"])) is not None
-        and has_lapsed(task.status, now_ms - task.updated_at_ms)
-    }:
+def _release_lapsed(
+    tx: Transaction, wanted: Reservation, now_ms: int, field: str
+) -> list[dict[str, Any]]:
+    """Release the wanted files of tasks in other swarms that have lost them; returns the overlaps
+    that remain. Not only the first overlaps are looked at: the next ones show when these are
+    gone."""
+    work = Work(COMPARISON_STEPS_MAX)
+    while True:
+        overlaps = holders(tx, wanted, field, work)
+        lapsed = {
+            (swarm_id, task_id)
+            for overlap in overlaps
+            if (swarm_id := overlap["swarm_id"]) != wanted.swarm_id
+            and (task := tx.task(swarm_id, task_id := overlap["bead_id"])) is not None
+            and has_lapsed(task.status, now_ms - task.updated_at_ms)
+        }
+        if not lapsed:
+            return overlaps
         for swarm_id, task_id in lapsed:
             tx.release(swarm_id, task_id)
 
@@ -51,20 +63,20 @@ def _status(tx: Transaction, overlap: dict[str, Any]) -> str:
     return "active" if task is None else task.status  # a packet has no task
 
 
-def _hint(wanted: Reservation, overlap: dict[str, Any]) -> str:
+def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
     swarm_id, task_id = overlap["swarm_id"], overlap["bead_id"]
     if swarm_id == wanted.swarm_id:
         return "wait until they are done, add a dependency, or split the files"
-    return (
-        f"finish it: run the plan of the swarm {swarm_id} again; or free its files: "
-        f"`shiftboss task cancel {task_id} --swarm {swarm_id}`"
-    )
+    run = tx.plan_run(swarm_id)
+    finish = f"finish it: `shiftboss run {shlex.quote(run.plan_file)}`; or " if run else ""
+    return f"{finish}free its files: `shiftboss task cancel {task_id} --swarm {swarm_id}`"
 
 
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
     """Reserve the files of a task again that has released them: it had failed, was cancelled, or
-    its run has ended."""
-    if task.contract_version is None:
+    its run has ended. Without a server nobody would work on them, so they stay free until the task
+    is handed out."""
+    if task.contract_version is None or tx.polls.is_offline:
         return
     may_lapse = may_lapse_elsewhere(now_ms - task.updated_at_ms)
     if may_lapse and (handoff := tx.handoff(task.swarm_id, task.task_id)) is not None:
@@ -90,16 +102,32 @@ def reserve_again(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> 
         reserve(tx, Reservation(swarm_id, task_id, handoff.repo_id, patterns), now_ms, "bead_id")
 
 
-def holders(tx: Transaction, wanted: Reservation) -> list[dict[str, Any]]:
-    """Other tasks in flight that own some of the paths, with the overlapping patterns."""
-    overlaps = []
+def holders(
+    tx: Transaction, wanted: Reservation, field: str = "files", work: Work | None = None
+) -> list[dict[str, Any]]:
+    """Other tasks in flight that own some of the paths, with the overlapping patterns. Raises
+    OwnershipOverlap if it would take too long to find out."""
+    work = work or Work(COMPARISON_STEPS_MAX)
+    overlaps: list[dict[str, Any]] = []
     for other in tx.reservations_of_repo(wanted.repo):
-        if (other.swarm_id, other.task_id) != (wanted.swarm_id, wanted.task_id):
-            overlaps += _overlaps_with(wanted.patterns, other)
+        if (other.swarm_id, other.task_id) == (wanted.swarm_id, wanted.task_id):
+            continue
+        try:
+            overlaps += _overlaps_with(wanted.patterns, other, work)
+        except TooMuchWorkError:
+            raise OwnershipOverlap(
+                f"the files of {wanted.task_id or 'the request'} and those of {other.task_id} of "
+                f"the swarm {other.swarm_id} have too many wildcards to be compared; nothing was "
+                "changed",
+                field=field,
+                hint="use fewer wildcards, or name folders instead",
+            ) from None
+        if len(overlaps) >= OVERLAPS_NAMED_MAX:
+            break
     return overlaps[:OVERLAPS_NAMED_MAX]
 
 
-def _overlaps_with(patterns: Sequence[str], other: Reservation) -> list[dict[str, Any]]:
+def _overlaps_with(patterns: Sequence[str], other: Reservation, work: Work) -> list[dict[str, Any]]:
     return [
         {
             "swarm_id": other.swarm_id,
@@ -109,7 +137,7 @@ def _overlaps_with(patterns: Sequence[str], other: Reservation) -> list[dict[str
             "example": overlap.example,
         }
         # On some file systems, names that differ only in case are one file.
-        for overlap in find_overlaps(patterns, other.patterns, case_insensitive=True)
+        for overlap in find_overlaps(patterns, other.patterns, case_insensitive=True, work=work)
     ]
 
 

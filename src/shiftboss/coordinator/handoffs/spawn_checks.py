@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from itertools import chain
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
@@ -12,8 +11,11 @@ from shiftboss.protocol.handoffs import PATHS_MAX, VerificationPolicy
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.rules.paths.braces import normalize_patterns
+from shiftboss.rules.paths.patterns import count_wildcards
 
 T = TypeVar("T")
+# Of all patterns of a list, after braces are expanded.
+PATHS_WILDCARDS_MAX: Final = 2 * PATHS_MAX
 
 
 def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
@@ -22,23 +24,30 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
     normalised_paths(request.policy.generated, "policy.generated")
-    _parse_each(request.success_criteria, "success_criteria", parse_criterion)
-    _parse_each(request.policy.setup, "policy.setup", parse_command)
+    _check_each(request.success_criteria, "success_criteria", parse_criterion)
+    _check_each(request.policy.setup, "policy.setup", parse_command)
     _check_variables(request.policy.environment, variables)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
     """The patterns in their normal form, with braces expanded."""
-    expanded = list(
-        dict.fromkeys(chain.from_iterable(_parse_each(paths, field, normalize_patterns)))
-    )
-    if len(expanded) > PATHS_MAX:
+    expanded: dict[str, None] = {}
+    for patterns in _parse_each(paths, field, normalize_patterns):
+        expanded.update(dict.fromkeys(patterns))
+        if len(expanded) > PATHS_MAX:
+            raise InvalidRequest(
+                f"{field}: stands for more than {PATHS_MAX} patterns",
+                field=field,
+                hint="name folders instead of files",
+            )
+    wildcards = sum(map(count_wildcards, expanded))
+    if wildcards > PATHS_WILDCARDS_MAX:
         raise InvalidRequest(
-            f"{field}: stands for {len(expanded)} patterns; at most {PATHS_MAX} are allowed",
+            f"{field}: has {wildcards} wildcards; at most {PATHS_WILDCARDS_MAX} are allowed",
             field=field,
-            hint="name folders instead of files",
+            hint="name folders instead of globs; braces multiply the wildcards",
         )
-    return expanded
+    return list(expanded)
 
 
 def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
@@ -46,14 +55,17 @@ def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
     return policy.model_copy(update={"generated": generated})
 
 
-def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:
-    parsed = []
+def _check_each(texts: Sequence[str], field: str, parse: Callable[[str], object]) -> None:
+    for _ in _parse_each(texts, field, parse):
+        pass
+
+
+def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> Iterator[T]:
     for number, text in enumerate(texts):
         try:
-            parsed.append(parse(text))
+            yield parse(text)
         except ValueError as error:
             raise InvalidRequest(f"{field}.{number}: {error}", field=f"{field}.{number}") from None
-    return parsed
 
 
 def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:

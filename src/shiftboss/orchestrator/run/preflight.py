@@ -68,9 +68,9 @@ async def preflight(
     problems = [document.problem(key, text) for key, text, is_warning in findings if not is_warning]
     if repos:
         problems += loaded.missing_folders
-    about_trees = list(_judge_trees(state, plan, trees)) if repos else []
+    about_folders = [*_judge_state(state), *_judge_trees(state, plan, trees)] if repos else []
     return Preflight(
-        [*problem_lines(name, problems), *about_trees],
+        [*problem_lines(name, problems), *about_folders],
         [*loaded.warnings, *problem_lines(name, warnings)],
     )
 
@@ -161,6 +161,23 @@ def _missing_programs(plan: Plan) -> Collection[str]:
     return {program for program in programs if shutil.which(program) is None}
 
 
+def _judge_state(state: Path) -> Iterator[str]:
+    existing = _nearest_existing(state.absolute())
+    if not _is_writable(existing):
+        yield (
+            f"the run cannot keep its state in {state}, because {existing} is not a folder that "
+            "you can write to; choose another one with: shiftboss run --db FILE"
+        )
+
+
+def _nearest_existing(folder: Path) -> Path:
+    return next(parent for parent in (folder, *folder.parents) if parent.exists())
+
+
+def _is_writable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
 def _judge_trees(state: Path, plan: Plan, trees: Path | None) -> Iterator[str]:
     assert plan.swarm is not None, "read_plan_file sets the swarm"
     try:
@@ -168,8 +185,8 @@ def _judge_trees(state: Path, plan: Plan, trees: Path | None) -> Iterator[str]:
     except InvalidRequest as error:
         yield f"--trees: {error.detail}; {error.hint}"
         return
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+    existing = _nearest_existing(folder)
+    if not _is_writable(existing):
         yield (
             f"--trees: no work trees can be made in {folder}, because {existing} is not a folder "
             "that you can write to; choose another one with --trees DIR"

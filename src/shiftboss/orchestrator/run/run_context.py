@@ -21,6 +21,7 @@ from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoff_requests import Landing, Review
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
+from shiftboss.rules.plans.graph import review_of
 from shiftboss.rules.runs.merge_tasks import original_of
 from shiftboss.rules.tasks.waiting import HERE, CommandPlace
 
@@ -113,7 +114,7 @@ class RunContext:
         return self.repo(task).landing or self.plan.landing
 
     def review(self, task: PlanTask) -> Review:
-        return task.review or self.plan.review
+        return review_of(self.plan, task)
 
     def settings(self, task: PlanTask) -> PlanAgent:
         """The agent of a task. A name that the plan does not define is the kind of the agent."""

@@ -13,12 +13,13 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TextIO
+from typing import IO, Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.processes import start_ticks
+from shiftboss.system.state_folder import BadStateFolder
 
 LOCK_NAME: Final = "lock"
 
@@ -41,9 +42,8 @@ class RunProcess(NamedTuple):
 
 @contextmanager
 def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
-    """Raises Conflict if another process works on the swarm."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _open_lock(folder / LOCK_NAME) as lock:
+    """Raises Conflict if another process works on the swarm, or BadStateFolder."""
+    with _open_lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -58,14 +58,18 @@ def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
             lock.truncate(0)
 
 
-def _open_lock(path: Path) -> TextIO:
+def _open_lock(folder: Path) -> IO[str]:
     """The file is emptied and written, so a link that an agent has put there is not followed."""
+    path = folder / LOCK_NAME
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return open(path, "a", encoding="utf-8", opener=_open_own)
     except OSError as error:
-        raise Conflict(
+        raise BadStateFolder(
             f"the lock {path} cannot be used: {error.strerror}",
-            hint=f"look at it; if it is a link or a pipe: rm {shlex.quote(str(path))}",
+            field="state",
+            hint="the folder has to be writable for you; if the lock is a link or a pipe: "
+            f"rm {shlex.quote(str(path))}",
         ) from error
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shiftboss.rules.paths.patterns import normalize_path
+from shiftboss.rules.paths.patterns import check_wildcards, normalize_path
 
 EXPANSIONS_MAX: Final = 256
 DEPTH_MAX: Final = 8
@@ -20,7 +20,10 @@ _RANGE: Final = re.compile(r"\{[^{},]*\.\.[^{},]*\}")
 def normalize_patterns(pattern: str) -> list[str]:
     """The patterns that a written one stands for, in their normal form. Raises ValueError with the
     reason, which reads well after the pattern."""
-    return list(dict.fromkeys(normalize_path(text) for text in expand_braces(pattern)))
+    patterns = list(dict.fromkeys(normalize_path(text) for text in expand_braces(pattern)))
+    for text in patterns:
+        check_wildcards(text)
+    return patterns
 
 
 def expand_braces(pattern: str) -> list[str]:

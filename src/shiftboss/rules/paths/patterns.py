@@ -11,11 +11,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 ANY: Final = "**"
 _WILD: Final = re.compile(r"[*?]")
 _STARS: Final = re.compile(r"\*{2,}")
+_WILDCARDS: Final = re.compile(r"[*?]+")
+# More are a mistake or an attack: they make it expensive to compare patterns.
+WILDCARDS_MAX: Final = 16
+# The limit of file systems.
+_NAME_CHARACTERS_MAX: Final = 255
 _DRIVE: Final = re.compile(r"[A-Za-z]:/")
 _ABSOLUTE: Final = "is absolute; write it relative to the top of the repository"
 
@@ -56,6 +62,20 @@ def normalize_git_path(path: str) -> str:
     return "/".join(segments) + ("/" if path.endswith(("/", "/.")) else "")
 
 
+def count_wildcards(pattern: str) -> int:
+    """A run such as `**` or `???` counts once."""
+    return len(_WILDCARDS.findall(pattern))
+
+
+def check_wildcards(pattern: str) -> None:
+    """Raises ValueError with the reason if the pattern is too complex."""
+    if count_wildcards(pattern) > WILDCARDS_MAX:
+        raise ValueError(f"has more than {WILDCARDS_MAX} wildcards; name a folder instead")
+    segments = pattern.split("/")
+    if any(len(name) > _NAME_CHARACTERS_MAX and _WILD.search(name) for name in segments):
+        raise ValueError(f"has a name of more than {_NAME_CHARACTERS_MAX} characters")
+
+
 class Pattern(NamedTuple):
     """`text` is the normal form; `segments` are globs, and `**` for any number of segments."""
 
@@ -69,6 +89,7 @@ class Pattern(NamedTuple):
         return self.text.removesuffix("/")
 
 
+@lru_cache(maxsize=8192)
 def pattern_of(text: str, *, case_insensitive: bool = False) -> Pattern:
     """Raises ValueError with the reason if `text` is not a valid pattern."""
     name = normalize_git_path(text)

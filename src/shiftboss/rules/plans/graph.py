@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from typing import Final, NamedTuple, get_args
 
+from shiftboss.protocol.handoff_requests import Review
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.protocol.policy import Policy, Trait
 from shiftboss.rules.claims.handoffs import choose_model
@@ -134,6 +135,10 @@ COMMAND_KIND: Final = "command"
 
 def agent_name(plan: Plan, task: PlanTask) -> str:
     return task.agent or plan.agent
+
+
+def review_of(plan: Plan, task: PlanTask) -> Review:
+    return task.review or plan.review
 
 
 _Patterns = tuple[str, ...]

@@ -150,9 +150,8 @@ def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> O
     task.
     """
     swarm_id = session.swarm_of(task_id, swarm)
-    return _with_status(
-        session.call_maybe_as_operator("retry_task", "retry_task", swarm_id, bead_id=task_id)
-    )
+    document = session.call_maybe_as_operator("retry_task", "retry_task", swarm_id, bead_id=task_id)
+    return _with_status(document, session.not_running(swarm_id))
 
 
 @task.command()
@@ -171,9 +170,10 @@ def cancel(
     return _with_status(session.call("cancel_task", swarm_id, bead_id=task_id, reason=reason))
 
 
-def _with_status(document: bytes) -> Output:
+def _with_status(document: bytes, not_running: str | None = None) -> Output:
     def view() -> None:
         answer = parse_answer(document, "status")
-        print_line(f"{answer['bead_id']} is {answer['status']}")
+        suffix = "" if not_running is None else f"; {not_running}"
+        print_line(f"{answer['bead_id']} is {answer['status']}{suffix}")
 
     return Output(document, view)

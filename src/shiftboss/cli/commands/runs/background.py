@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shiftboss.cli.common.command import Output
+from shiftboss.cli.common.discovery import find_state_folder
 from shiftboss.cli.common.output import is_terminal, print_json, print_line, show
 from shiftboss.defaults import ADDRESS
 from shiftboss.errors import NotFound, ShiftbossError
@@ -27,7 +28,7 @@ from shiftboss.orchestrator.run.run_files import (
 )
 from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run
 from shiftboss.system.processes import python_argv
-from shiftboss.system.state_folder import make_private_folder, make_state_folder
+from shiftboss.system.state_folder import make_private_folder, make_state_folder, read_server_file
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.progress import Progress
@@ -117,8 +118,17 @@ class RunFolder:
         facts = read_run_facts(self._folder)
         return ADDRESS if facts is None else facts.address
 
+    def _is_found_here(self) -> bool:
+        """Whether commands in this folder find the server by themselves. Then they also find the
+        database of a run that has ended, whose server is gone."""
+        state = self._folder.parents[1].absolute()
+        record = read_server_file(state)
+        return find_state_folder() == state and (
+            record is not None and record.address == self._address()
+        )
+
     def _show_started(self, pid: int, log: Path) -> None:
-        server = [] if self._address() == ADDRESS else ["--server", self._address()]
+        server = [] if self._is_found_here() else ["--server", self._address()]
         print_line(f"swarm {self._swarm_id} runs in the background, process {pid}")
         print_line(f"  log     {log}")
         print_line(f"  status  {shlex.join(['shiftboss', 'status', self._swarm_id, *server])}")

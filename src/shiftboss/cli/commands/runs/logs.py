@@ -36,8 +36,8 @@ def logs(
 ) -> None:
     """Print what the agent of a task says and does, while it works and afterwards.
 
-    It reads the folder of the run, and needs no server. With several rounds in one attempt, their
-    output follows each other.
+    It reads files of this machine, in the folder of the run, and asks no server. With several
+    rounds in one attempt, their output follows each other.
 
     \b
     Example:

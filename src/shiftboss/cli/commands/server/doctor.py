@@ -36,7 +36,8 @@ def doctor(
     """Diagnose the server, repos, forges, runners, hooks and agents."""
     from shiftboss.doctor.examination import examine
 
-    findings = examine(session.client, swarm, policy, round(time.time() * 1000))
+    now_ms = round(time.time() * 1000)
+    findings = examine(session.client, swarm, policy, now_ms, is_offline=session.is_offline)
     counts = {
         level: sum(finding.level == level for finding in findings)
         for level in ("problem", "warning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any, Final
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from shiftboss.cli.commands.swarms.status import swarm_usage
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.open_items import unfinished_swarm
 from shiftboss.cli.common.options import SwarmId
 from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
@@ -21,6 +23,11 @@ swarm = typer.Typer(help="Create, list, show and pause swarms.", no_args_is_help
 
 OnlyTask = Annotated[
     str | None, typer.Option("--task", metavar="TASK", help="Only this task, not the whole swarm.")
+]
+
+UnfinishedSwarm = Annotated[
+    str | None,
+    typer.Argument(metavar="SWARM", help="The swarm. Default: the only one with unfinished work."),
 ]
 
 
@@ -123,8 +130,8 @@ def show_swarm(session: ServerSession, swarm_id: SwarmId) -> Output:
 @server_command()
 def pause(
     session: ServerSession,
-    swarm_id: SwarmId,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown by `status`.")],
+    swarm_id: UnfinishedSwarm = None,
     minutes: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="How long. Default: until it is resumed."),
@@ -137,34 +144,51 @@ def pause(
     Example:
       shiftboss swarm pause login --reason lunch --minutes 45
     """
+    swarm = _swarm_to_hold(session, swarm_id, task)
     until_ms = None if minutes is None else int(now().timestamp() * 1000) + minutes * 60_000
-    answer = session.call("pause_swarm", swarm_id, reason=reason, until_ms=until_ms, bead_id=task)
+    answer = session.call("pause_swarm", swarm, reason=reason, until_ms=until_ms, bead_id=task)
 
     def view() -> None:
         until = parse_answer(answer, "paused")["paused"]["until"]
         left = None if until is None else until / 1000 - now().timestamp()
         end = f"for {span(left)}" if left else "until it is resumed"
-        print_line(f"{task or swarm_id} is paused {end}")
+        resume_command = [
+            "shiftboss",
+            "swarm",
+            "resume",
+            swarm,
+            *(["--task", task] if task else []),
+        ]
+        print_line(f"{task or swarm} is paused {end}; resume it: {shlex.join(resume_command)}")
 
     return Output(answer, view)
 
 
 @swarm.command()
 @server_command(operator=True)
-def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> Output:
+def resume(
+    session: ServerSession, swarm_id: UnfinishedSwarm = None, task: OnlyTask = None
+) -> Output:
     """End a pause of a swarm (operator).
 
     With --task, the task also no longer waits for the answer to its question. A halt after a
     failure is lifted by `shiftboss resume`; an exhausted budget is raised by
     `shiftboss budget set`.
     """
-    answer = session.call_as_operator("resume_swarm", swarm_id, bead_id=task)
+    swarm = _swarm_to_hold(session, swarm_id, task)
+    answer = session.call_as_operator("resume_swarm", swarm, bead_id=task)
 
     def view() -> None:
         changed = parse_answer(answer, "changed")["changed"]
-        print_line(f"{task or swarm_id} " + ("is resumed" if changed else "was not paused"))
+        print_line(f"{task or swarm} " + ("is resumed" if changed else "was not paused"))
 
     return Output(answer, view)
+
+
+def _swarm_to_hold(session: ServerSession, swarm_id: str | None, task: str | None) -> str:
+    if swarm_id is None and task is None:
+        return unfinished_swarm(session)
+    return swarm_id or session.swarm_of(task or "", None)
 
 
 @swarm.command()
