@@ -39,6 +39,7 @@ from shiftboss.orchestrator.run.progress import TaskProgress
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
 from shiftboss.system.processes import start_ticks
+from shiftboss.system.state_folder import BadStateFolder
 from tests.commands import Done, on_terminal, running, shiftboss
 from tests.fork_server_process import NEW_CHILDREN
 from tests.plan_runs import PlanProject, task
@@ -349,7 +350,7 @@ def test_links_in_the_folder_of_a_run_are_not_followed(tmp_path: Path) -> None:
     assert list_runs(tmp_path) == {"s": False}
     assert attempts_of_run(tmp_path, "s") == []
     (run / "lock").symlink_to(tmp_path / "big")
-    with pytest.raises(Conflict, match="cannot be used"), hold_run_lock(run, "s", "clean"):
+    with pytest.raises(BadStateFolder, match="cannot be used"), hold_run_lock(run, "s", "clean"):
         pass
     assert (tmp_path / "big").stat().st_size == 1_000_000
 
