@@ -76,10 +76,20 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
+    process = _last_process(folder)
+    return process if process is not None and process.is_alive else None
+
+
+def was_killed(folder: Path) -> bool:
+    """Whether the last run of the swarm was killed: it has left its entry in the lock file."""
+    process = _last_process(folder)
+    return process is not None and process.role == "run" and not process.is_alive
+
+
+def _last_process(folder: Path) -> RunProcess | None:
     try:
         members = json.loads((folder / LOCK_NAME).read_text())
         role = str(members.get("role", "run"))
-        process = RunProcess(int(members["pid"]), int(members["started"]), role)
+        return RunProcess(int(members["pid"]), int(members["started"]), role)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return process if process.is_alive else None
