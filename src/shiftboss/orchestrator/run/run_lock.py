@@ -98,9 +98,20 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
-    path = folder / LOCK_NAME
-    members = read_json_object(path, {"pid": int, "started": int})
+    process = _last_process(folder)
+    if process is None or not process.is_alive:
+        return None
+    return process if holds_lock(process.pid, folder / LOCK_NAME) else None
+
+
+def was_killed(folder: Path) -> bool:
+    """Whether the last run of the swarm was killed: it has left its entry in the lock file."""
+    process = _last_process(folder)
+    return process is not None and process.role == "run" and not process.is_alive
+
+
+def _last_process(folder: Path) -> RunProcess | None:
+    members = read_json_object(folder / LOCK_NAME, {"pid": int, "started": int})
     if members is None:
         return None
-    process = RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
-    return process if process.is_alive and holds_lock(process.pid, path) else None
+    return RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
