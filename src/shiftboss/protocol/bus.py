@@ -344,6 +344,8 @@ class TaskView(Answer):
     attempt: int
     # Set if the work of the task has to be approved before it lands.
     review: ReviewView | None = None
+    # What keeps an open or queued task from being handed out: pause, answer or budget.
+    hold: str | None = None
 
 
 class TaskList(Answer):

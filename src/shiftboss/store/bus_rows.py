@@ -34,6 +34,12 @@ class BusRows(TransactionPart):
         )
         return [Task._make(row) for row in rows]
 
+    def waiting_for_cancelled(self, swarm_id: str, limit: int) -> list[tuple[str, str]]:
+        rows = self._session.fetch_all(
+            "waiting_for_cancelled", {"swarm_id": swarm_id, "limit": limit}
+        )
+        return [(task_id, dependency_id) for task_id, dependency_id in rows]
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
             "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}

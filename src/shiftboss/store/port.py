@@ -197,6 +197,10 @@ class BusTransaction(Protocol):
         """In the order of their ids."""
         ...
 
+    def waiting_for_cancelled(self, swarm_id: str, limit: int) -> list[tuple[str, str]]:
+        """Open tasks that depend on a cancelled one: the id of the task, and of the other one."""
+        ...
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         """In the order of their ids."""
         ...

@@ -50,6 +50,10 @@ class RunTransaction(Protocol):
         """Those of the whole swarm first, then by task."""
         ...
 
+    def open_holds(self, swarm_id: str, limit: int) -> list[Hold]:
+        """Like `holds_of_swarm`, without those of tasks that are done or cancelled."""
+        ...
+
     def put_hold(self, hold: Hold) -> None:
         """Add a hold, or replace reason and end of one of the same kind, which keeps its age."""
         ...

@@ -67,6 +67,10 @@ class RunRows(TransactionPart):
         rows = self._session.fetch_all("holds_of_swarm", {"swarm_id": swarm_id, "limit": limit})
         return [Hold._make(row) for row in rows]
 
+    def open_holds(self, swarm_id: str, limit: int) -> list[Hold]:
+        rows = self._session.fetch_all("open_holds", {"swarm_id": swarm_id, "limit": limit})
+        return [Hold._make(row) for row in rows]
+
     def put_hold(self, hold: Hold) -> None:
         self._write("put_hold", hold._asdict())
 

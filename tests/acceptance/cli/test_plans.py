@@ -241,6 +241,7 @@ def test_a_plan_shows_how_work_lands_and_which_tasks_need_a_review(folder: Path)
     assert "REVIEW" not in shown("")
 
 
+@pytest.mark.requirement("OWN-01")
 def test_a_file_in_place_of_the_state_folder_is_a_problem(folder: Path) -> None:
     (folder / ".shiftboss").write_text("")
     done = shiftboss("plan", "check", "plan.yaml", folder=folder)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.coordinator.bus.questions import QUESTIONS_LISTED_MAX
-from shiftboss.protocol.bus import FindTaskRequest, TaskRequest
-from shiftboss.protocol.runs import ParkTaskRequest, ReportRunRequest
+from shiftboss.protocol.bus import FindTaskRequest, ListTasksRequest, TaskRequest
+from shiftboss.protocol.runs import ParkTaskRequest, PauseSwarmRequest, ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, Hold, SpawnRefusal
 from shiftboss.rules.tasks.tasks import Question
@@ -45,6 +45,44 @@ async def test_tasks_are_counted_by_status_and_say_why(bus: BusFixture) -> None:
     assert [(reason.kind, reason.bead_id) for reason in seen.waiting] == [("failed", "a")]
     (listed,) = (await bus.coordinator.swarms.list_swarms(None, 10)).swarms
     assert (listed.status, listed.bus) == (seen.status, work) == ("running", work)
+
+
+async def waiting_in(bus: BusFixture) -> list[tuple[str, str | None]]:
+    status = await bus.coordinator.swarms.status(bus.swarm_id)
+    return [(reason.kind, reason.bead_id) for reason in status.waiting]
+
+
+async def test_a_task_that_waits_for_a_cancelled_one_needs_a_person(bus: BusFixture) -> None:
+    await bus.add("a", "z")
+    await bus.add("b", "c", after=["a"])
+    await bus.cancel("a")
+    await bus.cancel("z")
+    await bus.cancel("c")
+    assert await waiting_in(bus) == [("dependency", "b")]
+    status = await bus.coordinator.swarms.status(bus.swarm_id)
+    assert status.waiting[0].command == f"shiftboss task cancel b --swarm {bus.swarm_id}"
+    await bus.cancel("b")
+    assert await waiting_in(bus) == []
+
+
+@pytest.mark.parametrize("task", ["a", None], ids=["task", "swarm"])
+async def test_holds_of_what_is_over_are_not_shown_until_it_is_brought_back(
+    bus: BusFixture, task: str | None
+) -> None:
+    async def holds() -> tuple[list[tuple[str, str | None]], int]:
+        status = await bus.coordinator.swarms.status(bus.swarm_id)
+        return await waiting_in(bus), status.bus.holds
+
+    await bus.add("a")
+    request = PauseSwarmRequest(swarm_id=bus.swarm_id, bead_id=task, reason="lunch")
+    await bus.coordinator.runs.pause_swarm(request)
+    assert await holds() == ([("pause", task)], 1)
+    await bus.cancel("a")
+    assert await holds() == ([], 0)
+    await bus.retry("a")
+    assert await holds() == ([("pause", task)], 1)
+    (listed,) = (await bus.bus_service.list_tasks(ListTasksRequest(swarm_id=bus.swarm_id))).tasks
+    assert listed.hold == "pause"
 
 
 async def test_a_plan_is_named_by_the_advice(bus: BusFixture) -> None:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 AttemptNumber = Annotated[
     int | None,
-    typer.Option("--attempt", metavar="N", min=1, help="Which attempt. Default: the newest."),
+    typer.Option(
+        "--attempt",
+        metavar="N",
+        min=1,
+        help="Which hand-out of the task, as `events` numbers them. Default: the newest.",
+    ),
 ]
 
 
@@ -61,9 +66,9 @@ def find_attempt(task_id: str, swarm: str | None, number: int | None) -> Attempt
     if attempts:
         numbers = ", ".join(str(attempt.epoch) for attempt in attempts)
         raise NoAttempt(
-            f"{task_id} has no attempt {number} in {attempts[0].folder.parent}",
+            f"hand-out {number} of {task_id} has no folder in {attempts[0].folder.parent}",
             field="attempt",
-            hint=f"it has: {numbers}",
+            hint=f"these hand-outs have one: {numbers}",
         )
     raise NoAttempt(
         f"no agent has worked on {task_id}: there is no {task_id}.N in "

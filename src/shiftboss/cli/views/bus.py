@@ -21,6 +21,9 @@ _STYLES: Final = {
     "done": "green",
     "landed": "green",
     "failed": "bold red",
+    "blocked": "bold yellow",
+    "in review": "bold yellow",
+    "parked": "blue",
     "cancelled": "yellow",
 }
 
@@ -29,17 +32,34 @@ def _state(status: str) -> Text:
     return cell(status, _STYLES.get(status, ""))
 
 
+def effective_status(task: Members) -> str:
+    """What a person calls it: the status alone does not tell what waits for somebody."""
+    if task.get("landed_commit"):
+        return "landed"
+    status, hold = str(task["status"]), task.get("hold")
+    if status == "done" and (task.get("review") or {}).get("state") == "open":
+        return "in review"
+    if hold == "answer" or (status == "active" and task["state"] == "blocked"):
+        return "blocked"
+    return "parked" if hold else status
+
+
+def _worker(task: Members) -> str:
+    """A task that waits still names its last worker, which may have another one now."""
+    return "" if task["status"] in ("open", "queued") else str(task["worker"] or "")
+
+
 def tasks_table(tasks: list[Members], at: datetime, width: int) -> Table:
     """On a narrow screen, only the most important columns."""
     columns: dict[str, Callable[[Members], Text]] = {
         "ID": lambda task: cell(task["bead_id"]),
-        "STATUS": lambda task: _state("landed" if task.get("landed_commit") else task["status"]),
+        "STATUS": lambda task: _state(effective_status(task)),
     }
     if width >= WIDE_COLUMNS_MIN:
         columns["PRIORITY"] = lambda task: cell(task["priority"])
     columns["TRY"] = lambda task: cell(task["attempt"] or "")
     if width >= WIDE_COLUMNS_MIN:
-        columns["WORKER"] = lambda task: cell(task["worker"] or "")
+        columns["WORKER"] = lambda task: cell(_worker(task))
         columns["UPDATED"] = lambda task: cell(ago_ms(task["updated_at"], at))
     table = plain_table(*(Column(name, no_wrap=True) for name in columns), "TITLE")
     for task in tasks:
@@ -52,7 +72,7 @@ def task_summary(task: Members, at: datetime) -> Table:
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_row(Text("task"), Text(printable(task["bead_id"]), style="bold"))
     lines.add_row(Text("title"), Text(printable(task["title"])))
-    lines.add_row(Text("status"), _state(task["status"]))
+    lines.add_row(Text("status"), _state(effective_status(task)))
     for name, value in _facts(task).items():
         if value:
             lines.add_row(Text(name), Text(printable(value)))
@@ -64,7 +84,7 @@ def _facts(task: Members) -> Members:
     """Facts that only some tasks have."""
     return {
         "state": task["state"],
-        "worker": task["worker"],
+        "worker": _worker(task),
         "attempt": task.get("attempt"),
         "landed": task.get("landed_commit"),
         "receipt": task.get("receipt_id"),

@@ -343,7 +343,16 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         swarm_id=task.swarm_id,
         attempt=attempt_number(task),
         review=_review(tx, task),
+        hold=_hold(tx, task),
     )
+
+
+def _hold(tx: Transaction, task: Task) -> str | None:
+    """An open question explains more than the other holds."""
+    if task.status not in ("open", "queued"):
+        return None
+    kinds = [hold.kind for hold in tx.holds_of_task(task.swarm_id, task.task_id)]
+    return "answer" if "answer" in kinds else next(iter(kinds), None)
 
 
 def _review(tx: Transaction, task: Task) -> ReviewView | None:

@@ -46,7 +46,7 @@ def view(hold: Hold) -> HoldView:
 
 
 def views_of_swarm(tx: Transaction, swarm_id: str) -> list[HoldView]:
-    return [view(hold) for hold in tx.holds_of_swarm(swarm_id, HOLDS_SHOWN_MAX)]
+    return [view(hold) for hold in tx.open_holds(swarm_id, HOLDS_SHOWN_MAX)]
 
 
 def pause(tx: Transaction, request: PauseSwarmRequest, now_ms: int) -> PauseAnswer:

@@ -21,6 +21,7 @@ from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
     Reason,
+    dependency_reason,
     failed_reason,
     hold_reason,
     landing_reason,
@@ -87,7 +88,8 @@ def waiting_in(
     limit: int = WAITING_NAMED_MAX,
 ) -> list[ReasonView]:
     """What waits for a person, or for another task to get out of the way: by kind, what agents
-    ask first, then pauses, failures, refused starts and landings; at most `limit` of each."""
+    ask first, then pauses, failures, tasks that wait for a
+    cancelled one, refused starts and landings; at most `limit` of each."""
     reasons = _reasons(tx, swarm_id, plan_file, workers, limit)
     return [reason_view(reason) for reason in reasons]
 
@@ -112,6 +114,8 @@ def _reasons(
     yield from _questions_and_holds(tx, swarm_id, limit)
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
         yield failed_reason(task, plan_file, workers)
+    for task_id, cancelled_id in tx.waiting_for_cancelled(swarm_id, limit):
+        yield dependency_reason(swarm_id, task_id, cancelled_id, "cancelled")
     yield from _refused_starts(tx, swarm_id, limit)
     yield from _unlanded(tx, swarm_id, plan_file, workers, limit)
 
@@ -123,11 +127,18 @@ def _has_work_left(tx: Transaction, swarm_id: str) -> bool:
     return bool(tasks.active or tasks.queued or (tasks.open and not tasks.failed + tasks.cancelled))
 
 
+def _is_over(tasks: TaskCounts) -> bool:
+    """Whether nothing is left that a hold of the whole swarm could hold back."""
+    return bool(tasks.total) and not (tasks.open or tasks.queued or tasks.active or tasks.failed)
+
+
 def _questions_and_holds(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:
     questions = tx.questions(swarm_id, limit, only_open=True)
     scope_requests = tx.scope_requests(swarm_id, limit, only_open=True)
     holds = [
-        (hold, tx.budget(swarm_id, hold.task_id)) for hold in tx.holds_of_swarm(swarm_id, limit)
+        (hold, tx.budget(swarm_id, hold.task_id))
+        for hold in tx.open_holds(swarm_id, limit)
+        if hold.task_id != WHOLE_SWARM or not _is_over(task_counts(tx, swarm_id))
     ]
     asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
     yield from map(question_reason, asked)

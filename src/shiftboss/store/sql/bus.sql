@@ -16,6 +16,16 @@ SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND status = :status ORDER BY task_id LIMIT :limit;
 
+-- name: waiting_for_cancelled
+-- The open tasks that wait for a cancelled one, with that one. CROSS JOIN fixes the order of the
+-- tables: the cancelled tasks are found in an index.
+SELECT t.task_id, c.task_id
+FROM tasks AS c CROSS JOIN task_dependencies AS d CROSS JOIN tasks AS t
+WHERE c.swarm_id = :swarm_id AND c.status = 'cancelled'
+    AND d.swarm_id = :swarm_id AND d.depends_on = c.task_id
+    AND t.swarm_id = :swarm_id AND t.task_id = d.task_id AND t.status IN ('open', 'queued')
+ORDER BY c.task_id, t.task_id LIMIT :limit;
+
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version

@@ -56,6 +56,14 @@ WHERE swarm_id = :swarm_id AND task_id IN ('', :task_id) ORDER BY task_id, kind;
 SELECT swarm_id, task_id, kind, reason, since_ms, until_ms FROM holds
 WHERE swarm_id = :swarm_id ORDER BY task_id, kind LIMIT :limit;
 
+-- name: open_holds
+-- Without those of tasks that are over. They count again if such a task is brought back.
+SELECT h.swarm_id, h.task_id, h.kind, h.reason, h.since_ms, h.until_ms FROM holds AS h
+WHERE h.swarm_id = :swarm_id AND NOT EXISTS (
+    SELECT 1 FROM tasks AS t WHERE t.swarm_id = h.swarm_id AND t.task_id = h.task_id
+        AND t.status IN ('done', 'cancelled'))
+ORDER BY h.task_id, h.kind LIMIT :limit;
+
 -- name: put_hold
 INSERT INTO holds (swarm_id, task_id, kind, reason, since_ms, until_ms)
 VALUES (:swarm_id, :task_id, :kind, :reason, :since_ms, :until_ms)
@@ -106,7 +114,15 @@ SELECT (SELECT count(*) FROM questions WHERE swarm_id = :swarm_id AND answer IS 
         JOIN questions AS q ON q.swarm_id = asked.swarm_id AND q.question_id = asked.question_id
             AND q.answer IS NULL
         WHERE asked.swarm_id = :swarm_id AND asked.state = 'open'),
-    (SELECT count(*) FROM holds WHERE swarm_id = :swarm_id),
+    (SELECT count(*) FROM holds AS h
+        WHERE h.swarm_id = :swarm_id AND CASE
+            WHEN h.task_id = '' THEN
+                NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.swarm_id = :swarm_id)
+                OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.swarm_id = :swarm_id
+                    AND t.status IN ('open', 'queued', 'active', 'failed'))
+            ELSE NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.swarm_id = :swarm_id
+                AND t.task_id = h.task_id AND t.status IN ('done', 'cancelled'))
+            END),
     (SELECT count(*) FROM reviews WHERE swarm_id = :swarm_id AND state = 'open'),
     (SELECT count(*) FROM spawn_refusals WHERE swarm_id = :swarm_id);
 
