@@ -90,6 +90,8 @@ class Agent:
     install_command: ClassVar[str] = ""
     # Whether the agent gets our MCP tools, and so can claim its work and ask for files itself.
     has_tools: ClassVar[bool] = True
+    # The member that every report in the agent's output has. Lines without it are for people.
+    report_member: ClassVar[str] = "type"
     # By the kind of the hook, as in `shiftboss hook KIND`. A kind starts with the agent's name and
     # a hyphen; only the default agent has kinds without a prefix.
     hooks: ClassVar[Mapping[str, Hook]] = MappingProxyType({})

@@ -42,6 +42,7 @@ class Command(Agent):
 
     kind = "command"
     has_tools = False
+    report_member = "shiftboss"
     why_no_resume = "it is a program of yours, and only it knows its sessions"
 
     def launch(

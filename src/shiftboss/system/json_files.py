@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 BYTES_MAX: Final = 1024 * 1024
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,12 +54,23 @@ def _read_regular(
     path: Path, bytes_max: int, accepts: Callable[[os.stat_result], bool]
 ) -> bytes | None:
     try:
-        descriptor = os.open(path, _FLAGS)  # without waiting for the other end of a pipe
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or not accepts(status):
-                return None
-            content = file.read(bytes_max + 1)
+        file = open_regular(path)
+        if file is None:
+            return None
+        with file:
+            content = file.read(bytes_max + 1) if accepts(os.fstat(file.fileno())) else None
     except (OSError, ValueError):  # a ValueError: a path with a null byte
         return None
-    return content if len(content) <= bytes_max else None
+    return content if content is not None and len(content) <= bytes_max else None
+
+
+def open_regular(path: Path) -> IO[bytes] | None:
+    """None if it is a link, a pipe or a folder. It does not wait for the other end of a pipe."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    return None

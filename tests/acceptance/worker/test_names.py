@@ -24,7 +24,8 @@ from tests.running import RunningServer
 @pytest.mark.parametrize(
     ("module", "names"),
     [
-        ("", ["SwarmWorker", "get_backend"]),
+        ("", ["SwarmWorker", "get_backend", "BACKENDS", "register_backend", "RetryPolicy"]),
+        ("", ["WorkerStatus", "SwarmCreateResponse"]),
         (".worker", ["SwarmWorker"]),
         (
             ".backends",

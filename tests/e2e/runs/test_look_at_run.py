@@ -8,7 +8,10 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,11 @@ from shiftboss.orchestrator.run.leftovers import (
     remove_leftovers,
     reservation,
 )
+from shiftboss.orchestrator.run.progress import TaskProgress
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
 from shiftboss.system.processes import start_ticks
+from shiftboss.system.state_folder import BadStateFolder
 from tests.commands import Done, on_terminal, running, shiftboss
 from tests.fork_server_process import NEW_CHILDREN
 from tests.plan_runs import PlanProject, task
@@ -345,7 +350,7 @@ def test_links_in_the_folder_of_a_run_are_not_followed(tmp_path: Path) -> None:
     assert list_runs(tmp_path) == {"s": False}
     assert attempts_of_run(tmp_path, "s") == []
     (run / "lock").symlink_to(tmp_path / "big")
-    with pytest.raises(Conflict, match="cannot be used"), hold_run_lock(run, "s", "clean"):
+    with pytest.raises(BadStateFolder, match="cannot be used"), hold_run_lock(run, "s", "clean"):
         pass
     assert (tmp_path / "big").stat().st_size == 1_000_000
 
@@ -455,13 +460,53 @@ def refused(project: PlanProject, option: str) -> str:
     return done.err
 
 
+# Stands for the process of a run: it holds the lock, and ends when its input is closed.
+RUN = """
+import sys
+from pathlib import Path
+from shiftboss.orchestrator.run.run_lock import hold_run_lock
+with hold_run_lock(Path(sys.argv[1]), "s", "run"):
+    print("locked", flush=True)
+    sys.stdin.read()
+    import os
+    os._exit(0)
+"""
+
+
+@contextmanager
+def process_with_lock(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    argv = [sys.executable, "-c", RUN, str(folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"locked\n"
+        yield run
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("is_locked", [True, False], ids=["by-another", "by-nobody"])
+def test_a_process_that_does_not_hold_the_lock_is_not_stopped(
+    project: PlanProject, is_locked: bool
+) -> None:
+    """An agent can write any process into the file."""
+    project.plan(task("a"), swarm="s")
+    folder = project.folder / ".shiftboss" / "runs" / "s"
+    folder.mkdir(parents=True)
+    locked = hold_run_lock(folder, "s", "run") if is_locked else nullcontext()
+    with locked, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        named = {"pid": other.pid, "started": start_ticks(other.pid), "role": "run"}
+        (folder / "lock").write_text(json.dumps(named))
+        assert process_of_run(folder) is None
+        assert "no run of the swarm s is running" in refused(project, "--stop")
+        assert other.poll() is None
+        other.communicate()
+    assert other.returncode == 0
+
+
 @pytest.mark.requirement("OWN-12")
 def test_a_run_that_ends_while_it_is_stopped_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as run:
-        started = start_ticks(run.pid)
-        (tmp_path / "lock").write_text(json.dumps({"pid": run.pid, "started": started}))
+    with process_with_lock(tmp_path) as run:
 
         def end_first(pid: int, number: int) -> None:
             monkeypatch.undo()
@@ -543,13 +588,10 @@ def test_attach_shows_the_table_of_a_run_on_a_terminal_until_it_ends(project: Pl
     project.plan(task("a"), swarm="s")
     folder = project.folder / ".shiftboss" / "runs" / "s"
     folder.mkdir(parents=True)
-    row = {"bead_id": "a", "title": "", "stage": "working", "doing": "writes a test " * 9}
+    row = asdict(TaskProgress("a", "", stage="working", doing="writes a test " * 9))
     (folder / "progress.json").write_text(json.dumps({"rows": [row], "lines": ["a: assigned"]}))
-    # Stands for the process of the run; it ends when its input is closed.
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as run:
+    with process_with_lock(folder) as run:
         assert run.stdin is not None
-        process = {"pid": run.pid, "started": start_ticks(run.pid)}
-        (folder / "lock").write_text(json.dumps(process))
         result = {"pid": run.pid, "exit_code": 0, "outcome": {"done": True, "landed": ["a"]}}
         (folder / "outcome.json").write_text(json.dumps(result))
         close = run.stdin.close

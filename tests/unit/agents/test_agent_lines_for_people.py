@@ -17,7 +17,8 @@ LINES = Path(__file__).with_name("agent_lines")
 
 
 def shown(kind: str, lines: list[str]) -> list[str]:
-    agent_lines = AgentLines(AGENTS[kind].reader(PlanAgent(kind=kind)))
+    agent = AGENTS[kind]
+    agent_lines = AgentLines(agent.reader(PlanAgent(kind=kind)), agent.report_member)
     return [text for line in lines for text in agent_lines.read(line)]
 
 
@@ -38,12 +39,17 @@ def test_plain_lines_denials_and_failures_are_shown_without_control_characters()
         json.dumps({"shiftboss": "denied", "tool": "Bash", "error": "no\nway"}),
         json.dumps({"shiftboss": "finished", "ok": False, "message": "gave up"}),
         json.dumps({"of another program": 1}),
+        "{ not JSON",
+        "{" + "x" * 5000,
     ]
     assert shown("command", lines) == [
         r"compiling \x1b[2J",
         "writes a test",
         "denied: Bash: no\n  way",
         "failed: gave up",
+        '{"of another program": 1}',
+        "{ not JSON",
+        "{" + "x" * 1999 + "...",
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from shiftboss.orchestrator.attempt.attempt_record import attempts_of_run
+from shiftboss.orchestrator.attempt.log_tail import LogTail
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 from shiftboss.orchestrator.run.run_files import (
     _ROW_TYPES,
@@ -19,6 +20,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_result,
     read_run_facts,
 )
+from shiftboss.orchestrator.worktrees.worktree import _PREFIX, find_worktrees
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.private_files import write_private
 from shiftboss.system.state_folder import ServerRecord, read_server_file, write_server_file
@@ -110,3 +112,20 @@ def test_the_record_of_an_attempt_is_only_used_as_far_as_it_is_valid(
     [attempt] = attempts_of_run(tmp_path, "s")
     assert {name for name in attempt.facts if name != "settings"} == {"tree"}
     assert (attempt.settings.kind, attempt.settings.command) == ("command", [])
+
+
+def test_a_log_that_is_a_pipe_or_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret\n")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with LogTail(tmp_path / name) as log:
+            assert list(log.new_lines(to_end=True)) == []
+
+
+@pytest.mark.parametrize("reason", ['{"path": [1]}', "{}", "7", "[" * 100_000])
+def test_the_lock_of_a_work_tree_may_say_anything(tmp_path: Path, reason: str) -> None:
+    admin = tmp_path / "worktrees" / "a.1"
+    admin.mkdir(parents=True)
+    (admin / "locked").write_text(f"{_PREFIX}{reason}")
+    assert list(find_worktrees(tmp_path, tmp_path / "trees")) == []

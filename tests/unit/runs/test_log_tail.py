@@ -9,12 +9,13 @@ import pytest
 
 from shiftboss.orchestrator.attempt import log_tail
 from shiftboss.orchestrator.attempt.log_tail import LogTail
+from shiftboss.system.json_files import open_regular
 
 
 def test_lines_written_just_before_a_rotation_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, opens = tmp_path / "output.log", log_tail._open
+    log, opens = tmp_path / "output.log", open_regular
     log.write_text("first\n")
     with LogTail(log) as tail:
 
@@ -27,5 +28,5 @@ def test_lines_written_just_before_a_rotation_are_read(
             log.write_text("new\n")
             return opens(path)
 
-        monkeypatch.setattr(log_tail, "_open", rotate_first)
+        monkeypatch.setattr(log_tail, "open_regular", rotate_first)
         assert list(tail.new_lines(to_end=True)) == ["first", "last of the old", "new"]

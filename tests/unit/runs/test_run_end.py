@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.orchestrator.run.plan_run import RunOutcome, is_over
+from shiftboss.orchestrator.run.plan_run import RunOutcome, is_over, landing_outcome_of
 from shiftboss.orchestrator.run.plan_status import PlanStatus
+from shiftboss.orchestrator.run.progress import Progress
 
 pytestmark = pytest.mark.requirement("OWN-01")
 
@@ -63,3 +64,28 @@ def test_a_cancelled_task_keeps_nothing_waiting() -> None:
     assert is_over(cancelled, idle, idle)
     cancelled.waiting = ["other"]
     assert not is_over(cancelled, idle, idle), "the other one can still start"
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_stopped_run_says_what_its_tasks_wait_for() -> None:
+    progress = Progress()
+    progress.stage("asks", "blocked", "question 1: which colour?")
+    progress.stage("works", "working", "claude, round 1")
+    outcome = RunOutcome.of_stopped(progress)
+    assert outcome.waiting == ["asks", "works"]
+    assert outcome.stuck == {"asks": "question 1: which colour?"}
+
+
+@pytest.mark.requirement("OWN-12")
+def test_land_tells_cancelled_work_and_work_in_review_from_work_that_cannot_land() -> None:
+    status = plan_status(gone=("cancelled", 0), new=("done", 0), bad=("done", 0), off=("open", 0))
+    status.views["gone"]["last_error"] = "rethink"
+    status.views["new"]["review"] = {"state": "open"}
+    status = status._replace(landable={"new": {}, "bad": {}}, held={"new": "shiftboss approve new"})
+    outcome = landing_outcome_of(["gone", "new", "bad", "off"], "s", status, {"bad": "conflict"})
+    assert (outcome.cancelled, outcome.failed) == (["gone"], ["bad"])
+    assert (outcome.waiting, outcome.held) == (["new", "off"], ["new"])
+    assert not outcome.done
+    assert outcome.stuck["new"] == "shiftboss approve new"
+    assert "rethink" in outcome.stuck["gone"]
+    assert "shiftboss task retry gone --swarm s" in outcome.stuck["gone"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from shiftboss.agents.output_events import (
     AgentActivity,
     Denied,
@@ -10,20 +12,27 @@ from shiftboss.agents.output_events import (
     RateLimited,
     Signal,
 )
+from shiftboss.agents.output_lines import parse_object
 from shiftboss.cli.common.output import printable, printable_lines
+
+LINE_CHARACTERS_MAX: Final = 2000
 
 
 class AgentLines:
-    """Reads the output line by line, as the run does. Lines that are not JSON are shown as they
-    are: they come from a program that does not report on itself, or from before it does."""
+    """Reads the output line by line, as the run does. Lines that are not reports of the agent are
+    shown as they are: they come from a program that does not report on itself, or from before it
+    does. `report_member` is the member that all reports have."""
 
-    def __init__(self, reader: OutputReader) -> None:
+    def __init__(self, reader: OutputReader, report_member: str) -> None:
         self._reader = reader
+        self._report_member = report_member
 
     def read(self, line: str) -> list[str]:
         signals = self._reader.read(line)
-        if not signals and line.strip() and not line.lstrip().startswith("{"):
-            return [printable(line.rstrip())]
+        if not signals and line.strip() and self._report_member not in (parse_object(line) or ()):
+            plain = line.rstrip()
+            more = "..." if len(plain) > LINE_CHARACTERS_MAX else ""
+            return [printable(plain[:LINE_CHARACTERS_MAX]) + more]
         return [text for signal in signals if (text := _text(signal))]
 
 

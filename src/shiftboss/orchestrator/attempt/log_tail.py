@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Self
 
+from shiftboss.system.json_files import open_regular
+
 _CHUNK_BYTES: Final = 1 << 20
 # A longer line is cut off, so that a program that prints no line breaks does not fill the memory.
 _LINE_BYTES_MAX: Final = 8 << 20
@@ -20,7 +22,7 @@ class LogTail:
         self._path = path
         self._next: IO[bytes] | None = None
         self._rest = b""
-        self._file = _open(path.with_name(f"{path.name}.1")) or _open(path)
+        self._file = open_regular(path.with_name(f"{path.name}.1")) or open_regular(path)
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +45,7 @@ class LogTail:
             yield line.decode(errors="replace").rstrip("\r")
 
     def _read(self) -> bytes:
-        self._file = self._file or _open(self._path)
+        self._file = self._file or open_regular(self._path)
         while self._file is not None:
             if chunk := self._file.read(_CHUNK_BYTES):
                 return chunk
@@ -58,15 +60,8 @@ class LogTail:
 
     def _newer(self, file: IO[bytes]) -> IO[bytes] | None:
         """The file that has taken the place of the one that is read."""
-        newer = _open(self._path)
+        newer = open_regular(self._path)
         if newer is not None and os.path.sameopenfile(newer.fileno(), file.fileno()):
             newer.close()
             return None
         return newer
-
-
-def _open(path: Path) -> IO[bytes] | None:
-    try:
-        return path.open("rb")
-    except OSError:
-        return None

@@ -62,6 +62,10 @@ _WAKING_EVENTS: Final = frozenset(
 )
 
 
+# What a task in one of these stages is doing says why it does not go on.
+_STAGES_WITH_REASON: Final = ("waiting", "parked", "blocked", "in review", "cancelled")
+
+
 @dataclass(slots=True)
 class RunOutcome:
     """`done` if everything has landed, or was accepted where landing is left to the user, or was
@@ -91,6 +95,8 @@ class RunOutcome:
         }
         for row in progress.rows.values():
             by_stage.get(row.stage, outcome.waiting).append(row.bead_id)
+            if row.stage in _STAGES_WITH_REASON and row.doing:
+                outcome.stuck[row.bead_id] = row.doing
         return outcome
 
     def as_json(self) -> dict[str, object]:
@@ -289,19 +295,33 @@ def is_over(
 def landing_outcome(
     run: RunContext, landing_queue: LandingQueue, plan_status: PlanStatus, only: Collection[str]
 ) -> RunOutcome:
-    """The outcome of `shiftboss land`: accepted work that has not landed has failed to land."""
+    """The outcome of `shiftboss land`."""
     selected = [task.id for task in run.plan.tasks if not only or task.id in only]
-    landed = [bead_id for bead_id in selected if plan_status.has_landed(bead_id)]
-    failed = [bead_id for bead_id in selected if bead_id in plan_status.landable]
-    held = plan_status.held
-    waiting = [bead_id for bead_id in selected if bead_id not in (*landed, *failed)]
-    return RunOutcome(
-        done=not failed,
-        landed=landed,
-        failed=failed,
-        waiting=waiting,
-        stuck={
-            **{bead_id: held[bead_id] for bead_id in failed if bead_id in held},
-            **landing_queue.stuck,
-        },
-    )
+    return landing_outcome_of(selected, run.client.swarm_id, plan_status, landing_queue.stuck)
+
+
+def landing_outcome_of(
+    selected: Collection[str], swarm_id: str, plan_status: PlanStatus, stuck: Mapping[str, str]
+) -> RunOutcome:
+    """Accepted work that has not landed has failed to land, unless it is in review."""
+    outcome = RunOutcome(done=False)
+    for bead_id in selected:
+        if bead_id in plan_status.held:
+            outcome.stuck[bead_id] = plan_status.held[bead_id]
+        if plan_status.has_landed(bead_id):
+            outcome.landed.append(bead_id)
+        elif plan_status.status(bead_id) == "cancelled":
+            outcome.cancelled.append(bead_id)
+            why = plan_status.views[bead_id].get("last_error")
+            outcome.stuck[bead_id] = reason_line(cancelled_reason(swarm_id, bead_id, why))
+        elif plan_status.is_in_review(bead_id):
+            outcome.waiting.append(bead_id)
+            outcome.held.append(bead_id)
+        elif bead_id in plan_status.landable:
+            outcome.failed.append(bead_id)
+        else:
+            outcome.waiting.append(bead_id)
+    outcome.stuck |= stuck
+    # A review is still to be done before everything that was accepted has landed.
+    outcome.done = not outcome.failed and not outcome.held
+    return outcome

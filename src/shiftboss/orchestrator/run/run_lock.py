@@ -1,7 +1,8 @@
 """The lock of a run: one orchestrator per swarm, and who it is.
 
 The file names the process that holds the lock, so that others can look at a run, or stop it,
-without ever taking the lock themselves.
+without ever taking the lock themselves. Agents can write to the file, so the kernel is asked
+whether that process holds the lock: another one must not be signalled.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import IO, Final, Literal, NamedTuple
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.system.json_files import read_json_object
+from shiftboss.system.lock_holders import holds_lock
 from shiftboss.system.processes import start_ticks
 from shiftboss.system.state_folder import BadStateFolder
 
@@ -96,8 +98,20 @@ def _is_held(folder: Path, swarm_id: str) -> Conflict:
 
 def process_of_run(folder: Path) -> RunProcess | None:
     """The process that works on the swarm of this folder, or None."""
+    process = _last_process(folder)
+    if process is None or not process.is_alive:
+        return None
+    return process if holds_lock(process.pid, folder / LOCK_NAME) else None
+
+
+def was_killed(folder: Path) -> bool:
+    """Whether the last run of the swarm was killed: it has left its entry in the lock file."""
+    process = _last_process(folder)
+    return process is not None and process.role == "run" and not process.is_alive
+
+
+def _last_process(folder: Path) -> RunProcess | None:
     members = read_json_object(folder / LOCK_NAME, {"pid": int, "started": int})
     if members is None:
         return None
-    process = RunProcess(members["pid"], members["started"], str(members.get("role", "run")))
-    return process if process.is_alive else None
+    return RunProcess(members["pid"], members["started"], str(members.get("role", "run")))

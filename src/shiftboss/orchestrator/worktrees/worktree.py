@@ -105,10 +105,10 @@ def _read_lock(admin: Path) -> dict[str, str]:
     if reason.startswith(_PREFIX):
         try:
             values: Any = json.loads(reason.removeprefix(_PREFIX))
-            return {str(name): str(value) for name, value in values.items()} | {
-                "path": values["path"]
-            }
-        except (ValueError, KeyError, AttributeError):
+            texts = {str(name): str(value) for name, value in values.items()}
+            if "path" in texts:
+                return texts
+        except (ValueError, AttributeError, RecursionError):
             pass  # somebody has written another reason
     file = _read(admin / "gitdir")
     return {"path": os.path.dirname(os.path.normpath(admin / file)) if file else ""}  # noqa: PTH120

@@ -26,7 +26,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_result,
     read_run_facts,
 )
-from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run
+from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run, was_killed
 from shiftboss.system.processes import python_argv
 from shiftboss.system.state_folder import make_private_folder, make_state_folder, read_server_file
 
@@ -140,6 +140,8 @@ class RunFolder:
         only its outcome is shown."""
         process = self._process()
         if process is None:
+            if was_killed(self._folder):
+                raise self._killed()
             result = read_result(self._folder)
             if result is None:
                 raise self._not_running()
@@ -155,10 +157,7 @@ class RunFolder:
             return 0
         result = read_result(self._folder)
         if result is None or result.pid != process.pid:
-            raise NotRunning(
-                f"the run of {self._swarm_id} was killed",
-                hint=f"continue it: {self.command()}",
-            )
+            raise self._killed()
         self._show_result(result, as_json=as_json)
         return result.exit_code
 
@@ -229,6 +228,11 @@ class RunFolder:
         """Not that of `land` or `clean`, which hold the same lock."""
         process = process_of_run(self._folder)
         return process if process is not None and process.role == "run" else None
+
+    def _killed(self) -> NotRunning:
+        return NotRunning(
+            f"the run of {self._swarm_id} was killed", hint=f"continue it: {self.command()}"
+        )
 
     def _not_running(self) -> NotRunning:
         return NotRunning(

@@ -17,6 +17,7 @@ from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
 from shiftboss.rules.documents.wording import pluralize
+from shiftboss.system.state_folder import BadStateFolder
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.leftover_items import Contract, Kept, Leftover
@@ -250,7 +251,7 @@ class _Cleaning:
             with hold_ended_run(self._state, swarm_id):
                 cancelled = [self._cancel(each) for each in reservations]
                 return cancelled + asyncio.run(remove_leftovers(others))
-        except Conflict as error:  # a run has started in the meantime
+        except (Conflict, BadStateFolder) as error:  # such as a run that has started just now
             return [(each, error.detail) for each in own]
 
 

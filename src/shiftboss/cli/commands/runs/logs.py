@@ -69,14 +69,17 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
 
     settings = record.settings
     agent = AGENTS.get(settings.kind, AGENTS["command"])  # of an agent that is gone since
-    agent_lines = AgentLines(agent.reader(settings))
-    is_empty = True
+    agent_lines = AgentLines(agent.reader(settings), agent.report_member)
+    is_empty = is_silent = True
     for line in lines:
         is_empty = False
         is_output = line.stream == "output"
         texts = agent_lines.read(line.text) if is_output else [f"stderr: {printable(line.text)}"]
         for text in texts:
+            is_silent = False
             print(text, flush=True)
+    if is_silent and not is_empty:
+        print("only reports for the run, such as its usage; --raw shows them", file=sys.stderr)
     if is_empty:
         state = "has printed nothing yet" if record.is_live else "printed nothing"
         print(f"hand-out {record.epoch} of {record.bead_id} {state}", file=sys.stderr)
