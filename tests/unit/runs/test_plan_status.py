@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("OWN-11", "OWN-12")
 QUESTION = {"question_id": 1, "bead_id": "t", "question": "which colour?"}
 ASKS = {"kind": "question", "bead_id": "t", "text": "w asks", "command": "answer", "question_id": 1}
 FILES = ASKS | {"kind": "scope_request", "command": "grant", "also": ["refuse"]}
-PARKED = {"kind": "pause", "bead_id": "t", "reason": WAITS_FOR_ANSWER, "until": None}
+PARKED = {"kind": "answer", "bead_id": "t", "reason": WAITS_FOR_ANSWER, "until": None}
 
 
 def seen(
@@ -46,3 +46,12 @@ def test_only_what_does_not_end_by_itself_waits_for_a_person() -> None:
     assert seen("open", pause).held == {"t": "paused (resume)"}
     assert not seen("open", pause | {"until": 5}).held
     assert not seen("active", pause, state="executing").held
+
+
+def test_an_attempt_that_was_refused_decides_by_itself_whether_its_task_waits() -> None:
+    view = {"bead_id": "t", "status": "active", "state": "blocked", "failures": 0}
+    status = {"waiting": [ASKS]}
+    assert not plan_status_of({"t": view}, {}, status, [QUESTION], {"t"}).held
+    parked = {"holds": [{"kind": "answer", "bead_id": "t"}], **status}
+    queued = view | {"status": "queued", "state": None}
+    assert plan_status_of({"t": queued}, {}, parked, [QUESTION], {"t"}).held
