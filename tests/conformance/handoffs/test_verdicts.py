@@ -84,6 +84,19 @@ async def test_after_three_consecutive_refusals_the_contact_is_asked(
     assert await handoffs.status("t") == "done"
 
 
+async def test_the_question_about_refusals_is_withdrawn_when_another_attempt_starts(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.given_out("t", "w")
+    for number in range(3):
+        await handoffs.claim("t", summary=str(number), name="w")
+        await handoffs.refuse()
+    await handoffs.failed("t")
+    assert len(await handoffs.questions()) == 1, "until somebody decides"
+    await handoffs.retry("t")
+    assert await handoffs.questions() == []
+
+
 @pytest.mark.requirement("HO-06")
 async def test_anonymous_claims_do_not_count_against_the_holder(
     handoffs: HandoffFixture,

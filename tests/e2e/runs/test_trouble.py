@@ -39,17 +39,27 @@ def test_work_that_an_agent_destroys_or_leaves_unfinished_is_done_by_another(
 
 
 def test_stubborn_agents_do_not_hold_up_the_others(project: PlanProject) -> None:
-    """One hangs and ignores SIGTERM, one claims the same wrong work again and again."""
+    """One hangs and ignores SIGTERM, one claims the same wrong work again and again. After the last
+    attempt, it waits for a person; the answer gives it another one."""
     project.plan(
         task("deaf", do="deaf", timeout=2),
-        task("liar", do="stubborn"),
+        task("liar", do="wrong"),
         task("good"),
         attempts=1,
+        swarm="s",
     )
-    outcome = project.run()
-    assert (outcome["landed"], outcome["failed"]) == (["good"], ["deaf", "liar"])
+    run = project.start()
+    with project.running_client() as client:
+        wait_until(lambda: "liar: blocked: " in project.log(), "liar waits", 60)
+        wait_until(lambda: "good: landed" in project.log(), "good has landed", 60)
+        (project.marks / "liar.fixed").touch()
+        client.post("/bus/answer_question", {"swarm_id": "s", "question_id": 1, "answer": "now"})
+    outcome = run.outcome()
+    assert (sorted(outcome["landed"]), outcome["failed"]) == (["good", "liar"], ["deaf"])
     assert not psutil.pid_exists(project.wait_for_agent("deaf.1"))
-    assert project.landed() == ["First", "Add good"]
+    assert "liar: refused 3 times" in project.log()
+    prompts = (project.folder / ".shiftboss" / "runs" / "s").glob("liar.2/prompt.md")
+    assert "A PERSON SAYS: now" in next(prompts).read_text()
     assert project.worktrees == []
 
 

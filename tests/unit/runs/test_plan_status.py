@@ -69,3 +69,12 @@ def test_commands_of_a_run_look_where_the_run_is(
     assert blocked.held == {"t": f"w asks ({command})"}
     text = place.render_quoted("free it: `shiftboss x`, or wait")
     assert text == f"free it: `{command.replace('answer', 'shiftboss x')}`, or wait"
+
+
+def test_an_attempt_that_was_refused_decides_by_itself_whether_its_task_waits() -> None:
+    view = {"bead_id": "t", "status": "active", "state": "blocked", "failures": 0}
+    status = {"waiting": [ASKS]}
+    assert not plan_status_of({"t": view}, {}, status, [QUESTION], deciding={"t"}).held
+    parked = {"holds": [{"kind": "answer", "bead_id": "t"}], **status}
+    queued = view | {"status": "queued", "state": None}
+    assert plan_status_of({"t": queued}, {}, parked, [QUESTION], deciding={"t"}).held

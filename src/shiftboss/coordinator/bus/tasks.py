@@ -34,6 +34,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.escalations import asks_about_refusals
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (
@@ -50,6 +51,7 @@ from shiftboss.store.port import Transaction
 
 # More swarms with a task of the same id are not listed.
 SWARMS_OF_TASK_MAX = 50
+QUESTIONS_READ_MAX = 200
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
@@ -194,6 +196,7 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     if to_queue:
         check_has_lock(tx, task)
         reserve_if_released(tx, task, now_ms)
+        _withdraw_refusal_question(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
@@ -213,6 +216,20 @@ def retry_unless_cancelled(tx: Transaction, request: TaskRequest, now_ms: int) -
             hint=f"`{command}` (operator)",
         )
     return retry(tx, request, now_ms)
+
+
+def _withdraw_refusal_question(tx: Transaction, task: Task, now_ms: int) -> None:
+    """The attempt that was refused has ended, and another one starts over: nobody waits for help
+    with the refusals any more. The answer to any other question goes to the next attempt."""
+    if task.status != "failed":
+        return
+    asked = [
+        question.question
+        for question in tx.questions(task.swarm_id, QUESTIONS_READ_MAX, only_open=True)
+        if (question.task_id, question.epoch) == (task.task_id, task.epoch)
+    ]
+    if asked and all(asks_about_refusals(question) for question in asked):
+        tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
 
 
 def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:

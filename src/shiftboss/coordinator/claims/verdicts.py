@@ -23,6 +23,7 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
+from shiftboss.rules.claims.escalations import refusal_question
 from shiftboss.rules.claims.handoffs import (
     REFUSALS_MAX,
     TRIES_MAX,
@@ -258,15 +259,9 @@ def _escalate(
     tx: Transaction, held: Assignment, handoff: Handoff, verdict: Verdict, now_ms: int
 ) -> None:
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
-    named = "\n".join(f"- {violation.message}" for violation in verdict.violations[:10])
-    questions.ask(
-        tx,
-        held._replace(refusals=0),
-        contact,
-        f"{held.worker} was refused {held.refusals} times in a row on {held.task_id}:\n{named}\n"
-        "Answer with instructions, change the contract, or cancel the task.",
-        now_ms,
-    )
+    violations = [violation.message for violation in verdict.violations]
+    question = refusal_question(held.worker, held.refusals, held.task_id, violations)
+    questions.ask(tx, held._replace(refusals=0), contact, question, now_ms)
 
 
 def _end_claim(tx: Transaction, claim: Claim, state: str, verdict: Verdict, now_ms: int) -> None:

@@ -78,7 +78,8 @@ async def read_plan_status(run: RunContext) -> PlanStatus:
     questions: list[dict[str, Any]] = []
     if any(reason["kind"] == "question" for reason in status.get("waiting", [])):
         questions = (await run.client.call("list_questions", only_open=True))["questions"]
-    return plan_status_of(views, landable, status, questions, run.command_place)
+    deciding = {row.bead_id for row in run.progress.rows.values() if row.stage == "verifying"}
+    return plan_status_of(views, landable, status, questions, run.command_place, deciding)
 
 
 async def _tasks_by_id(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
@@ -91,9 +92,11 @@ def plan_status_of(
     status: Mapping[str, Any],
     questions: Sequence[dict[str, Any]],
     place: CommandPlace = HERE,
+    deciding: Collection[str] = (),
 ) -> PlanStatus:
     """`status` is the answer of get_status, `questions` are all that are open. An answer leaves out
-    what has no value."""
+    what has no value. `deciding` are tasks whose attempts claim their work: if the server then asks
+    a person, the attempt decides whether the task waits for the answer."""
     holds = status.get("holds", [])
     parked = {hold["bead_id"] for hold in holds if hold["kind"] == "answer"}
     waiting = [reason for reason in status.get("waiting", []) if "until" not in reason]
@@ -101,7 +104,13 @@ def plan_status_of(
         reason["question_id"]: reason
         for reason in waiting
         if reason["kind"] in ("question", "scope_request")
-        and (reason["bead_id"] in parked or _waits_for_answer(views.get(reason["bead_id"])))
+        and (
+            reason["bead_id"] in parked
+            or (
+                reason["bead_id"] not in deciding
+                and _waits_for_answer(views.get(reason["bead_id"]))
+            )
+        )
     }
     to_answer = [
         question
