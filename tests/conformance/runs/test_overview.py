@@ -146,7 +146,7 @@ async def test_a_task_keeps_its_own_questions_among_many(bus: BusFixture) -> Non
     assert await kinds_of(bus, "a") == ["question", "question", "at_work"]
 
     def hold(tx: Transaction) -> None:
-        tx.put_hold(Hold(bus.swarm_id, "a", "pause", WAITS_FOR_ANSWER, 3, None))
+        tx.put_hold(Hold(bus.swarm_id, "a", "answer", WAITS_FOR_ANSWER, 3, None))
 
     await bus.coordinator.store.write(hold, bus.swarm_id)
     await bus.coordinator.runs.park_task(park)
