@@ -170,7 +170,7 @@ class Attempt:
         and the server withdraws the question. After the last one, the task waits for the answer."""
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         is_last = view["failures"] + 1 >= self._run.plan.attempts
-        if is_last and await self._is_blocked():
+        if is_last and await self._questions.is_blocked():
             self._log(reason)
             await self._park(workspace, reason, None)
         else:
