@@ -58,6 +58,7 @@ def test_stubborn_agents_do_not_hold_up_the_others(project: PlanProject) -> None
     assert (sorted(outcome["landed"]), outcome["failed"]) == (["good", "liar"], ["deaf"])
     assert not psutil.pid_exists(project.wait_for_agent("deaf.1"))
     assert "liar: refused 3 times" in project.log()
+    assert sorted(project.landed()) == ["Add good", "Add liar", "First"], "not what was refused"
     prompts = (project.folder / ".shiftboss" / "runs" / "s").glob("liar.2/prompt.md")
     assert "A PERSON SAYS: now" in next(prompts).read_text()
     assert project.worktrees == []

@@ -163,16 +163,18 @@ class Attempt:
                 continue
             await self._accepted(receipt)
             return
-        await self._end_refused(workspace, f"refused {ROUNDS_MAX} times: {reason}")
+        await self._end_refused(f"refused {ROUNDS_MAX} times: {reason}")
 
-    async def _end_refused(self, workspace: Workspace, reason: str) -> None:
+    async def _end_refused(self, reason: str) -> None:
         """The server has asked a person. While the plan has attempts left, another one starts over,
-        and the server withdraws the question. After the last one, the task waits for the answer."""
+        and the server withdraws the question. After the last one, the task waits for the answer,
+        and then starts over as well."""
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         is_last = view["failures"] + 1 >= self._run.plan.attempts
         if is_last and await self._questions.is_blocked():
             self._log(reason)
-            await self._park(workspace, reason, None)
+            await self._report_parked(reason, None, {"start_over": True})
+            self._progress.stage(self._task.bead_id, "parked", reason)
         else:
             await self._fail(reason)
 

@@ -127,7 +127,7 @@ def _earlier_attempts(task: RunTask) -> list[str]:
         lines.append(f"A PERSON SAYS: {_line(str(instructions))[:_INSTRUCTIONS_CHARACTERS_MAX]}")
     if checkpoint_members.pop("start_over", False):
         lines.append(
-            "START OVER from the base: the earlier commits were rejected. Do not use them."
+            "START OVER from the base: the earlier commits were not accepted. Do not build on them."
         )
     elif checkpoint_members:
         checkpoint = json.dumps(checkpoint_members, ensure_ascii=False, sort_keys=True)
