@@ -173,7 +173,9 @@ class Attempt:
         is_last = view["failures"] + 1 >= self._run.plan.attempts
         if is_last and await self._questions.is_blocked():
             self._log(reason)
-            await self._report_parked(reason, None, {"start_over": True})
+            await park_task(
+                self._run, self._task, self._worker, reason, checkpoint={"start_over": True}
+            )
             self._progress.stage(self._task.bead_id, "parked", reason)
         else:
             await self._fail(reason)
