@@ -226,7 +226,7 @@ def test_a_proxy_and_its_process_end_together(number: signal.Signals) -> None:
 def test_a_forked_process_has_its_slow_children_forked_unless_told_otherwise(is_new: bool) -> None:
     program = (
         "import subprocess, sys\n"
-        "argv = [sys.executable, '-m', 'shiftboss.cli.main', '--version']\n"
+        "argv = [sys.executable, '-P', '-m', 'shiftboss.cli.main', '--version']\n"
         "with subprocess.Popen(argv) as child:\n"
         "    print(any('fork_proxy' in one for one in child.args), flush=True)\n"
     )

@@ -94,7 +94,7 @@ def test_without_a_key_the_servers_key_is_used_and_the_server_named(
         f"the key came from {accepted.url}; with --key you need not trust a server"
     )
     nobody = shiftboss("receipt", "verify", str(exported), url=NOWHERE)
-    assert nobody == (1, "", f"no server at {NOWHERE}; start one with: shiftboss serve\n")
+    assert nobody == (1, "", f"no server at {NOWHERE}; start one with: shiftboss serve --port 1\n")
 
 
 @pytest.mark.requirement("OWN-02")

@@ -67,7 +67,7 @@ def test_spawning_can_be_restricted_to_the_operator(
     greedy = spawn_request(repo, "t", files=["**"])
     no = client.post("/bus/swarm_spawn_subtask", greedy)
     assert (no.status_code, no.json()["code"]) == (403, "forbidden")
-    assert "shiftboss handoff spawn" in no.json()["hint"]
+    assert "handoff spawn" in no.json()["hint"]
     assert client.post("/operator/spawn_subtask", greedy).status_code == 403
     assert operator.post("spawn_subtask", greedy, b"wrong").status_code == 403
     assert client.post("/bus/show_task", {"bead_id": "t"}).json()["code"] == "unknown_task"

@@ -46,6 +46,9 @@ from tests.plan_runs import PlanProject, task
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
+# Nobody listens there. Somebody may listen at the default address.
+NOWHERE = "http://127.0.0.1:1"
+
 # A run in the background outlives the process that started it.
 pytestmark = pytest.mark.usefixtures("new_children")
 
@@ -235,13 +238,15 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
     record = ended_attempt(project)
     tree = Path(record.facts["tree"])
     (tree / "left.txt").write_text("not committed\n")
-    listed = shiftboss("clean", folder=project.folder)
+    listed = shiftboss("clean", url=NOWHERE, folder=project.folder)
     assert listed.code == 0, listed
     assert str(tree) in listed.out
     assert tree.exists()
     assert "stays: a of s, not finished" in listed.out
     assert "s: its tasks count as unfinished, because" in listed.err
-    removed = json.loads(shiftboss("clean", "--apply", "--json", folder=project.folder).out)
+    removed = json.loads(
+        shiftboss("clean", "--apply", "--json", url=NOWHERE, folder=project.folder).out
+    )
     assert [each["name"] for each in removed["removed"]] == [str(tree)]
     assert not tree.exists()
     saved = project.git("show", "refs/shiftboss/salvage/a/1:left.txt")
