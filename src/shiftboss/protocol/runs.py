@@ -276,6 +276,15 @@ class ReleaseFilesRequest(BusRequest):
     workers: Annotated[list[WorkerName], Field(max_length=1000)] = Field(default_factory=list)
 
 
+class DeleteSwarmRequest(BusRequest):
+    """The swarm must be complete. Its receipts stay."""
+
+
+class DeleteSwarmAnswer(Answer):
+    success: bool
+    swarm_id: str
+
+
 class ReleaseFilesAnswer(Answer):
     """`released` is the number of tasks that owned files until now."""
 

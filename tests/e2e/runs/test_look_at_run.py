@@ -209,6 +209,14 @@ def _clean_up_all(operator: Operator, project: PlanProject) -> None:
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
     assert list((project.folder / ".shiftboss" / "runs").iterdir()) == []
     assert operator.succeeds("clean") == "nothing to clean\n"
+    (swarm,) = operator.json("clean", "--all")["leftovers"]
+    assert swarm["kind"] == "swarm"
+    token = str(project.folder / "server" / "operator-token")
+    operator.succeeds("clean", "--all", "--apply", "--operator-token-file", token)
+    assert operator.succeeds("clean", "--all") == "nothing to clean\n"
+    assert f"task a in {swarm['swarm_id']}" in " ".join(
+        operator.succeeds("receipt", "show", "a").split()
+    )
 
 
 def ended_attempt(project: PlanProject, **facts: str) -> AttemptRecord:

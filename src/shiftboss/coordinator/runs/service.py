@@ -6,11 +6,15 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, reviews, usage
+from shiftboss.coordinator.swarms.deletion import delete_some
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import Conflict
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.runs import (
     ApproveRequest,
     BudgetAnswer,
+    DeleteSwarmAnswer,
+    DeleteSwarmRequest,
     LandableList,
     LandedAnswer,
     ListLandableRequest,
@@ -76,6 +80,18 @@ class RunService:
             lambda tx: usage.set_budget(tx, request, now_ms, by_operator=by_operator),
             request.swarm_id,
         )
+
+    # -- swarms
+
+    async def delete_swarm(
+        self, request: DeleteSwarmRequest, _key: str | None = None
+    ) -> DeleteSwarmAnswer:
+        """The key is not needed: a swarm that is gone is unknown."""
+        swarm_id = request.swarm_id
+        await self._store.read(lambda tx: check_exists(tx, swarm_id))
+        while not await self._store.write(lambda tx: delete_some(tx, swarm_id), swarm_id):
+            pass
+        return DeleteSwarmAnswer(success=True, swarm_id=swarm_id)
 
     # -- pauses
 

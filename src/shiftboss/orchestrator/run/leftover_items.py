@@ -18,6 +18,7 @@ Kind = Literal[
     "attempt",
     "run",
     "reservation",
+    "swarm",
 ]
 Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
 OVER: Final = ("landed", "cancelled")
@@ -36,7 +37,7 @@ class Contract(NamedTuple):
 class Leftover:
     """`name` is a path or a ref, `why` the reason why it can be removed. `commit` is where a ref
     points to: one that has moved since is not deleted. A reservation is that of the task `bead_id`
-    on the server; its name are the files."""
+    on the server; its name lists the files. A swarm is its rows in the database."""
 
     kind: Kind
     swarm_id: str

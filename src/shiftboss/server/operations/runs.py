@@ -89,6 +89,13 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         "Limit the usage of a task or of the swarm, or raise the limit.",
         service=_service,
     ),
+    "delete_swarm": Operation(
+        calls.DeleteSwarmRequest,
+        calls.DeleteSwarmAnswer,
+        RunService.delete_swarm,
+        "Delete a complete swarm with its tasks, packets and events. Its receipts stay.",
+        service=_service,
+    ),
     "resume_swarm": Operation(
         calls.ResumeSwarmRequest,
         calls.PauseAnswer,

@@ -13,8 +13,10 @@ import typer
 from shiftboss.cli.common.attempts import state_folder
 from shiftboss.cli.common.client import NoServer, RequestRefused, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.common.pages import bus_pages, join_pages
+from shiftboss.cli.common.pages import bus_pages, join_pages, swarm_pages
+from shiftboss.cli.common.tokens import BadToken
 from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.state_folder import BadStateFolder
@@ -36,7 +38,7 @@ class NotRemoved(ShiftbossError):
     title = "Something could not be removed"
 
 
-@server_command(json_help="Print what is left, or what was removed, as JSON.")
+@server_command(json_help="Print what is left, or what was removed, as JSON.", operator=True)
 def clean(
     session: ServerSession,
     apply: Annotated[bool, typer.Option("--apply", help="Remove what is listed.")] = False,
@@ -49,8 +51,9 @@ def clean(
 
     That is: work trees, branches, saved work, the folders with logs, and with --all the files that
     unfinished tasks keep reserved: these tasks are cancelled. With --all, it is also the verified
-    commits of squashed work, which receipts name. Nothing of a run that is alive is listed, and
-    accepted work that has not landed always stays.
+    commits of squashed work, which receipts name, and complete swarms: their tasks and events are
+    deleted from the database, and their receipts stay. Nothing of a run that is alive is listed.
+    Accepted work that has not landed always stays.
 
     \b
     Example:
@@ -102,7 +105,8 @@ class _Cleaning:
             )
             found += leftovers
             kept += staying
-        return _once([*found, *self._squashed(runs, tasks, contracts)]), kept
+        squashed = self._squashed(runs, tasks, contracts)
+        return _once([*found, *squashed, *self._complete_swarms(runs)]), kept
 
     def _contracts(self, swarm_id: str, tasks: Tasks | None) -> Contracts:
         """Of the tasks that agents have worked on. Asked of the server, and never read from files
@@ -174,6 +178,28 @@ class _Cleaning:
             return []
         return found
 
+    def _complete_swarms(self, runs: Mapping[str, bool]) -> list[Leftover]:
+        """Swarms of plans and of tasks, unless a run works on them. Those of packets are deleted by
+        the server, after its time for keeping them."""
+        from shiftboss.orchestrator.run.leftover_items import Leftover
+
+        if not self._everything:
+            return []
+        try:
+            listing = join_pages(swarm_pages(self._session.client, None), "swarms")
+        except (NoServer, RequestRefused) as error:
+            if not self.unknown:  # else it is said already
+                self.notes.append(f"the swarms of the database: {error.detail}")
+            return []
+        return [
+            Leftover("swarm", swarm["swarm_id"], f"swarm {swarm['swarm_id']}", "it is complete")
+            for swarm in listing["swarms"]
+            if swarm["status"] == "complete"
+            and swarm["bus"]["total"]
+            and swarm["swarm_id"] != DEFAULT_SWARM
+            and not runs.get(swarm["swarm_id"])
+        ]
+
     def _tasks(self, swarm_id: str) -> Tasks | None:
         """By their id. None: they cannot be read."""
         try:
@@ -241,16 +267,25 @@ class _Cleaning:
             return leftover, error.detail
         return leftover, None
 
+    def _delete_swarm(self, leftover: Leftover) -> Removal:
+        try:
+            self._session.call_as_operator("delete_swarm", leftover.swarm_id)
+        except (NoServer, RequestRefused, BadToken) as error:
+            return leftover, error.detail
+        return leftover, None
+
     def _remove(self, own: list[Leftover], swarm_id: str) -> list[Removal]:
         """The lock comes first: a run that has started works on the tasks to be cancelled."""
         from shiftboss.orchestrator.run.leftovers import hold_ended_run, remove_leftovers
 
         reservations = [each for each in own if each.kind == "reservation"]
-        others = [each for each in own if each.kind != "reservation"]
+        swarms = [each for each in own if each.kind == "swarm"]
+        others = [each for each in own if each.kind not in ("reservation", "swarm")]
         try:
             with hold_ended_run(self._state, swarm_id):
                 cancelled = [self._cancel(each) for each in reservations]
-                return cancelled + asyncio.run(remove_leftovers(others))
+                removed = asyncio.run(remove_leftovers(others))
+                return cancelled + removed + [self._delete_swarm(each) for each in swarms]
         except (Conflict, BadStateFolder) as error:  # such as a run that has started just now
             return [(each, error.detail) for each in own]
 
