@@ -258,8 +258,10 @@ def record(day: Day) -> str:
     """The day as a picture of a terminal."""
     console = Console(record=True, file=io.StringIO(), width=_COLUMNS, force_terminal=True)
     for line, done in day.steps:
-        console.print(Text(f"$ {_shortened(line)}", "bold green"))
-        shown = [_shortened(text) for text in done.out.rstrip().splitlines()]
+        typed = line.replace(str(day.project.folder), "~/work")
+        console.print(Text(f"$ {_shortened(typed)}", "bold green"))
+        output = done.out.replace(str(day.project.folder), "~/work")
+        shown = [_shortened(text) for text in output.rstrip().splitlines()]
         for text in shown[:_LINES_SHOWN]:
             console.print(Text(text), overflow="fold")
         if len(shown) > _LINES_SHOWN:
@@ -270,8 +272,8 @@ def record(day: Day) -> str:
 
 
 def _shortened(line: str) -> str:
-    """Without the temporary folder of the project."""
-    return re.sub(r"(?:--own-server )?--trees \S+|/\S+/(?=plan\.yaml)", "", line).rstrip()
+    """Without what only a recording needs: a server and a folder of its own."""
+    return re.sub(r" *(?:--own-server )?--trees \S+|~/work/(?=plan\.yaml)", "", line).rstrip()
 
 
 def main(file: Path) -> None:
