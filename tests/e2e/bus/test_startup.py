@@ -23,12 +23,21 @@ Start = Callable[[Path], Awaitable[object]]
 
 
 def ours() -> set[int]:
-    """The processes below this one, but not the one that watches over gits."""
+    """Our children and theirs, without the reapers. A zombie is one that nobody has waited for."""
     return {
         child.pid
         for child in psutil.Process().children(recursive=True)
-        if not any(word.endswith("git_reaper.py") for word in child.cmdline())
+        if not _is_gone_or_reaper(child)
     }
+
+
+def _is_gone_or_reaper(child: psutil.Process) -> bool:
+    try:
+        return any(word.endswith("git_reaper.py") for word in child.cmdline())
+    except psutil.ZombieProcess:
+        return False
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def of_evidence(folder: Path) -> object:
