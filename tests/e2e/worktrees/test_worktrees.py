@@ -17,6 +17,7 @@ from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import PlanRepo
 from tests.e2e.worktrees.worktree_fixtures import Project, commit_in, run_in, user_settings
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
@@ -194,6 +195,24 @@ async def test_a_worktree_is_created_again_after_a_kill_at_any_step(project: Pro
         assert (worktree.path / "README.md").is_file()
         assert len(project.registered()) == 1
     assert project.refs() == {}
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 4))
+async def test_nothing_is_left_of_a_worktree_that_was_cancelled_at_any_step(
+    project: Project, turns: int
+) -> None:
+    path = project.folder / "trees" / "s" / "bd-1.1"
+    creating = asyncio.create_task(project.create())
+    if turns:
+        await eventually(lambda: path.exists() or creating.done(), "git has begun")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    creating.cancel()
+    await asyncio.wait((creating,))
+    assert creating.cancelled() or creating.result().path == path
+    if creating.cancelled():
+        assert not path.exists()
+        assert project.registered() == []
 
 
 async def test_sweep_removes_worktrees_that_are_not_in_use(project: Project) -> None:

@@ -67,9 +67,13 @@ class WorktreeFolder:
         """
         git_repo = await GitRepo.at(assignment.repo)
         salvaged = await self._remove_earlier(git_repo, assignment)
-        async with folder_lock(git_repo.common / "shiftboss", "trees"):
-            await _break_lock(git_repo.common / "refs" / "heads" / f"{assignment.branch}.lock")
-            worktree = await self._add(git_repo, assignment, continue_branch, salvaged)
+        try:
+            async with folder_lock(git_repo.common / "shiftboss", "trees"):
+                await _break_lock(git_repo.common / "refs" / "heads" / f"{assignment.branch}.lock")
+                worktree = await self._add(git_repo, assignment, continue_branch, salvaged)
+        except asyncio.CancelledError:
+            await self._take_down_unfinished(git_repo, self._path(assignment))
+            raise
         try:
             await install_hooks(worktree, contract_file)
             excludes_file = contract_file.parent / "git-excludes"
@@ -189,6 +193,16 @@ class WorktreeFolder:
         if admin is None:
             raise TreeUnavailable(f"git created the work tree {path} but does not list it")
         return replace(worktree, admin=admin)
+
+    async def _take_down_unfinished(self, repo: GitRepo, path: Path) -> None:
+        """Git was ended while it created the work tree; it may or may not be registered."""
+        for worktree in await asyncio.to_thread(_list_worktrees, repo.common, self._folder):
+            if worktree.path == path:
+                await self._take_down(worktree)
+                return
+        if await asyncio.to_thread(self._marks.has, path):
+            await self._removal.remove_folder(path)
+            await asyncio.to_thread(self._marks.delete, path)
 
     async def _take_down(self, worktree: Worktree) -> None:
         """The folder goes first: after a crash, the work tree is found by its registration."""
