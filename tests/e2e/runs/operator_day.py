@@ -258,9 +258,9 @@ def record(day: Day) -> str:
     """The day as a picture of a terminal."""
     console = Console(record=True, file=io.StringIO(), width=_COLUMNS, force_terminal=True)
     for line, done in day.steps:
-        typed = line.replace(str(day.project.folder), "~/work")
+        typed = line.replace(str(day.project.folder), "~/code")
         console.print(Text(f"$ {_shortened(typed)}", "bold green"))
-        output = done.out.replace(str(day.project.folder), "~/work")
+        output = done.out.replace(str(day.project.folder), "~/code")
         shown = [_shortened(text) for text in output.rstrip().splitlines()]
         for text in shown[:_LINES_SHOWN]:
             console.print(Text(text), overflow="fold")
@@ -273,7 +273,7 @@ def record(day: Day) -> str:
 
 def _shortened(line: str) -> str:
     """Without what only a recording needs: a server and a folder of its own."""
-    return re.sub(r" *(?:--own-server )?--trees \S+|~/work/(?=plan\.yaml)", "", line).rstrip()
+    return re.sub(r" *(?:--own-server )?--trees \S+|~/code/(?=plan\.yaml)", "", line).rstrip()
 
 
 def main(file: Path) -> None:

@@ -54,8 +54,8 @@ def test_only_what_does_not_end_by_itself_waits_for_a_person() -> None:
     ("server", "database", "command"),
     [
         (None, ".shiftboss/shiftboss.db", "answer"),
-        (None, "/work/.shiftboss/shiftboss.db", "answer"),
-        (None, "other dir/x.db", "SHIFTBOSS_DB='/work/shop/other dir/x.db' answer"),
+        (None, "/code/.shiftboss/shiftboss.db", "answer"),
+        (None, "other dir/x.db", "SHIFTBOSS_DB='/code/shop/other dir/x.db' answer"),
         (None, "postgres://me:secret@host/db", "answer --server http://127.0.0.1:5"),
         ("http://far:7", "x.db", "answer --server http://far:7"),
     ],
@@ -63,7 +63,7 @@ def test_only_what_does_not_end_by_itself_waits_for_a_person() -> None:
 def test_commands_of_a_run_look_where_the_run_is(
     server: str | None, database: str, command: str
 ) -> None:
-    place = command_place(server, database, "http://127.0.0.1:5", Path("/work/shop"))
+    place = command_place(server, database, "http://127.0.0.1:5", Path("/code/shop"))
     view = {"bead_id": "t", "status": "active", "state": "blocked"}
     blocked = plan_status_of({"t": view}, {}, {"waiting": [ASKS]}, [], place)
     assert blocked.held == {"t": f"w asks ({command})"}
