@@ -26,7 +26,7 @@ from shiftboss.orchestrator.attempt.attempt_record import (
     attempts_in,
     attempts_of_run,
 )
-from shiftboss.orchestrator.run.leftover_items import Contract, Leftover
+from shiftboss.orchestrator.run.leftover_items import Leftover, WorkLocation
 from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
 from shiftboss.orchestrator.run.leftovers import (
     find_leftovers,
@@ -198,8 +198,8 @@ def _clean_up_what_landed(operator: Operator) -> None:
     assert operator.json("clean", "--apply")["removed"] == listed["leftovers"]
     assert not Path(names[0]).exists()
     assert operator.json("clean")["leftovers"] == []
-    everything = {each["kind"] for each in operator.json("clean", "--all")["leftovers"]}
-    assert everything >= {"branch", "saved_work", "run"}
+    include_unfinished = {each["kind"] for each in operator.json("clean", "--all")["leftovers"]}
+    assert include_unfinished >= {"branch", "saved_work", "run"}
 
 
 def _clean_up_all(operator: Operator, project: PlanProject) -> None:
@@ -266,17 +266,17 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
     # A server that does not know the swarm has accepted nothing of it, but cannot tell whose the
     # refs are: the record of the attempt could have been written by an agent.
-    everything = shiftboss(
+    include_unfinished = shiftboss(
         "clean", "--all", "--apply", "--json", url=server.url, folder=project.folder
     )
-    answer = json.loads(everything.out)
+    answer = json.loads(include_unfinished.out)
     assert [each["kind"] for each in answer["removed"]] == ["run"]
     assert "no contract here says where they are" in answer["kept"][0]["why"]
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
 
 
-def contracts_of(project: PlanProject, branch: str = "shiftboss/a") -> dict[str, Contract]:
-    return {"a": Contract(project.repo, branch, "main")}
+def contracts_of(project: PlanProject, branch: str = "shiftboss/a") -> dict[str, WorkLocation]:
+    return {"a": WorkLocation(project.repo, branch, "main")}
 
 
 @pytest.mark.requirement("OWN-11")
@@ -291,9 +291,9 @@ async def test_a_record_that_an_agent_has_written_names_no_branch_to_delete(
         project.git("branch", branch)
     tasks: Tasks = {"a": {"status": "done", "landed_commit": project.git("rev-parse", "HEAD")}}
     state = record.folder.parents[2]
-    for everything in (False, True):
+    for include_unfinished in (False, True):
         found, _ = await find_leftovers(
-            state, "s", tasks, contracts_of(project), everything=everything
+            state, "s", tasks, contracts_of(project), include_unfinished=include_unfinished
         )
         branches = [each.name for each in found if each.kind == "branch"]
         assert branches == ["refs/heads/shiftboss/a"]
@@ -313,7 +313,9 @@ async def test_a_branch_of_other_people_goes_only_if_it_has_landed(
     state = record.folder.parents[2]
 
     async def branches(task: dict[str, Any]) -> tuple[list[str], list[str]]:
-        found, kept = await find_leftovers(state, "s", {"a": task}, contracts, everything=True)
+        found, kept = await find_leftovers(
+            state, "s", {"a": task}, contracts, include_unfinished=True
+        )
         names = [each.name for each in found if each.kind == "branch"]
         return names, [each.why for each in kept]
 
@@ -338,7 +340,7 @@ async def test_saved_work_of_another_swarm_stays(project: PlanProject) -> None:
         project.git("update-ref", f"refs/shiftboss/salvage/a/{number}", commit)
     tasks: Tasks = {"a": {"status": "cancelled", "landed_commit": None}}
     found, _ = await find_leftovers(
-        record.folder.parents[2], "s", tasks, contracts_of(project), everything=True
+        record.folder.parents[2], "s", tasks, contracts_of(project), include_unfinished=True
     )
     saved = [each.name for each in found if each.kind == "saved work"]
     assert saved == ["refs/shiftboss/salvage/a/1"]
@@ -386,28 +388,28 @@ async def test_refs_stay_while_another_swarm_works_on_a_task_of_the_same_name(
     contracts = contracts_of(project)
     unfinished: Tasks = {"a": {"status": "queued", "landed_commit": None}}
 
-    async def kinds_in(swarm_id: str, *, everything: bool) -> list[str]:
+    async def kinds_in(swarm_id: str, *, include_unfinished: bool) -> list[str]:
         holders = [
             *await find_holders(state, "s", tasks, contracts, is_live=False),
             *await find_holders(state, "t", unfinished, contracts, is_live=is_live),
         ]
-        assert [(each.swarm_id, each.fate) for each in holders] == [("t", "unfinished")]
+        assert [(each.swarm_id, each.outcome) for each in holders] == [("t", "unfinished")]
         own = {"s": tasks, "t": unfinished}[swarm_id]
         found, _ = await find_leftovers(
-            state, swarm_id, own, contracts, everything=everything, holders=holders
+            state, swarm_id, own, contracts, include_unfinished=include_unfinished, holders=holders
         )
         return [each.kind for each in found]
 
-    assert await kinds_in("s", everything=False) == ["run"]
-    assert await kinds_in("s", everything=True) == ["run"]
-    assert await kinds_in("t", everything=True) == ["branch", "saved work", "run"]
+    assert await kinds_in("s", include_unfinished=False) == ["run"]
+    assert await kinds_in("s", include_unfinished=True) == ["run"]
+    assert await kinds_in("t", include_unfinished=True) == ["branch", "saved work", "run"]
     unreadable = await find_holders(state, "t", None, {}, is_live=False)
-    assert {each.fate for each in unreadable} == {"accepted"}
+    assert {each.outcome for each in unreadable} == {"accepted"}
     found, _ = await find_leftovers(
-        state, "s", unfinished, contracts, everything=True, holders=sorted(unreadable)
+        state, "s", unfinished, contracts, include_unfinished=True, holders=sorted(unreadable)
     )
     assert [each.kind for each in found] == ["run"]
-    found, _ = await find_leftovers(state, "s", tasks, contracts, everything=False)
+    found, _ = await find_leftovers(state, "s", tasks, contracts, include_unfinished=False)
     assert [each.kind for each in found] == ["branch", "saved work", "run"]
 
 
@@ -421,16 +423,16 @@ async def test_a_branch_goes_only_if_all_of_it_has_landed(project: PlanProject) 
     project.git("worktree", "remove", "--force", str(tree))
     state = record.folder.parents[2]
 
-    async def branches(landed: str, *, everything: bool = False) -> list[str]:
+    async def branches(landed: str, *, include_unfinished: bool = False) -> list[str]:
         tasks = {"a": {"status": "done", "landed_commit": landed}}
         found, _ = await find_leftovers(
-            state, "s", tasks, contracts_of(project), everything=everything
+            state, "s", tasks, contracts_of(project), include_unfinished=include_unfinished
         )
         return [each.why for each in found if each.kind == "branch"]
 
     assert await branches(base) == []
     assert await branches(LANDED) == []  # the target was rewritten
-    assert await branches(base, everything=True) == [
+    assert await branches(base, include_unfinished=True) == [
         "a has landed, but not all commits of this branch (--all)"
     ]
     assert await branches(project.git("rev-parse", "shiftboss/a")) == ["a has landed"]
@@ -540,7 +542,7 @@ async def test_accepted_work_that_has_not_landed_always_stays(project: PlanProje
     state = project.folder / ".shiftboss"
     write_run_facts(state / "runs" / "s", Path("plan.yaml"), "http://127.0.0.1:1")
     contracts = contracts_of(project)
-    found, kept = await find_leftovers(state, "s", tasks, contracts, everything=True)
+    found, kept = await find_leftovers(state, "s", tasks, contracts, include_unfinished=True)
     assert found == []
     assert [each.command for each in kept] == ["shiftboss land plan.yaml a"]
 

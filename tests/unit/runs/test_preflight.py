@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from shiftboss.protocol.plan import Plan
-from shiftboss.rules.plans.preflight import Finding, PlanFacts, RepoFacts, judge, programs_of
+from shiftboss.rules.plans.preflight import (
+    PlanFacts,
+    PreflightFinding,
+    RepoFacts,
+    judge,
+    programs_of,
+)
 
 pytestmark = pytest.mark.requirement("OWN-01")
 
@@ -25,7 +31,7 @@ def made(*tasks: dict[str, Any], **repo: Any) -> Plan:
     )
 
 
-def judged(plan: Plan, repo: RepoFacts = READY, **facts: Any) -> list[Finding]:
+def judged(plan: Plan, repo: RepoFacts = READY, **facts: Any) -> list[PreflightFinding]:
     known: dict[str, Any] = {"repos": {"app": repo}, "unavailable": {}, "missing_programs": ()}
     return list(judge(plan, PlanFacts(**known | facts)))
 

@@ -57,7 +57,7 @@ class OfflineClient(Client):
         ]
         reply = server.request(method, f"{unquote(path)}{mark}{query}", raw_headers, body or b"")
         self._has_answered = True
-        return cast(HTTPResponse, _Response(reply.status, reply.body))
+        return cast(HTTPResponse, _OfflineResponse(reply.status, reply.body))
 
     def _open_server(self) -> OfflineServer:
         if self._server is None:
@@ -84,7 +84,7 @@ class OfflineClient(Client):
             print(printable(note), file=sys.stderr, flush=True)
 
 
-class _Response(io.BytesIO):
+class _OfflineResponse(io.BytesIO):
     """The part of HTTPResponse that clients use."""
 
     def __init__(self, status: int, body: bytes) -> None:

@@ -54,7 +54,7 @@ class TaskWork:
 
 
 @dataclass(frozen=True, slots=True)
-class GitCommand:
+class DiffCommand:
     """A git command that can be run with this environment in this folder."""
 
     arguments: list[str]
@@ -143,12 +143,12 @@ async def _without_programs(folder: Path, variables: Mapping[str, str]) -> dict[
 
 
 @asynccontextmanager
-async def diff_command(work: TaskWork) -> AsyncIterator[GitCommand]:
+async def diff_command(work: TaskWork) -> AsyncIterator[DiffCommand]:
     """The command that prints the difference, for as long as the block lasts."""
     if work.checkout is None:
         variables = {"GIT_DIR": str(work.repo.common), "GIT_WORK_TREE": str(work.repo.common)}
         variables |= await _without_programs(work.repo.common, variables)
-        yield GitCommand([*_DIFF, work.old, work.new, "--"], work.repo.common, variables)
+        yield DiffCommand([*_DIFF, work.old, work.new, "--"], work.repo.common, variables)
         return
     folder, admin = work.checkout.folder, work.checkout.admin
     private = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-diff-"))
@@ -165,6 +165,6 @@ async def diff_command(work: TaskWork) -> AsyncIterator[GitCommand]:
         )
         if added.code != 0 and not os.access(private / "index", os.R_OK):
             checked(added, f"the files of {folder}")
-        yield GitCommand([*_DIFF, work.old, "--"], folder, variables)
+        yield DiffCommand([*_DIFF, work.old, "--"], folder, variables)
     finally:
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)

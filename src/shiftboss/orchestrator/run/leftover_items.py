@@ -20,11 +20,11 @@ Kind = Literal[
     "reservation",
     "swarm",
 ]
-Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
+TaskOutcome = Literal["landed", "cancelled", "accepted", "unfinished"]
 OVER: Final = ("landed", "cancelled")
 
 
-class Contract(NamedTuple):
+class WorkLocation(NamedTuple):
     """Where a task works, by the server's database. The records in the folder of a run do not tell:
     agents can write them."""
 
@@ -62,7 +62,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptWork:
     """What stays, why, and the command that helps."""
 
     swarm_id: str
@@ -71,7 +71,7 @@ class Kept:
     command: str
 
 
-def fate_of(task: Mapping[str, Any] | None) -> Fate:
+def outcome_of(task: Mapping[str, Any] | None) -> TaskOutcome:
     """What became of a task. An unknown one counts as unfinished, so that nothing is lost."""
     if task is None:
         return "unfinished"

@@ -19,60 +19,62 @@ from shiftboss.orchestrator.git.private_refs import SQUASHED_REFS, landing_ref, 
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.leftover_items import (
     OVER,
-    Contract,
-    Fate,
-    Kept,
+    KeptWork,
     Kind,
     Leftover,
-    fate_of,
+    TaskOutcome,
+    WorkLocation,
+    outcome_of,
 )
 from shiftboss.orchestrator.worktrees.salvage import salvage_refs, swarm_of_salvage
 from shiftboss.rules.paths.branch_names import is_branch_name
 
 Tasks = Mapping[str, Mapping[str, Any]]
-Contracts = Mapping[str, Contract]
+WorkLocations = Mapping[str, WorkLocation]
 _OWN_BRANCHES: Final = "shiftboss/"
 
 
-class Holder(NamedTuple):
+class RefHolder(NamedTuple):
     """A task that is not over, and the repository in which a run has worked on it: None if that is
     not known yet."""
 
     swarm_id: str
     bead_id: str
-    fate: Fate
+    outcome: TaskOutcome
     repo: Path | None
     is_live: bool
 
-    def holds(self, swarm_id: str, bead_id: str, fate: Fate, repo: Path, *, all_: bool) -> bool:
+    def holds(
+        self, swarm_id: str, bead_id: str, outcome: TaskOutcome, repo: Path, *, all_: bool
+    ) -> bool:
         """Whether refs of this task in that swarm may be the work of this one. With `all_`, the
         work of unfinished tasks of ended runs goes as well."""
         if (swarm_id, bead_id) == (self.swarm_id, self.bead_id) or bead_id != self.bead_id:
             return False
-        both_go = all_ and not self.is_live and self.fate == fate == "unfinished"
+        both_go = all_ and not self.is_live and self.outcome == outcome == "unfinished"
         return self.repo in (None, repo) and not both_go
 
 
 async def find_holders(
-    state: Path, swarm_id: str, tasks: Tasks | None, contracts: Contracts, *, is_live: bool
-) -> set[Holder]:
+    state: Path, swarm_id: str, tasks: Tasks | None, contracts: WorkLocations, *, is_live: bool
+) -> set[RefHolder]:
     """The tasks of a run that are not over. If its tasks could not be read, all of them may have
     been accepted."""
     holders = set()
     for attempt in await asyncio.to_thread(attempts_of_run, state, swarm_id):
-        fate = "accepted" if tasks is None else fate_of(tasks.get(attempt.bead_id))
-        if fate in OVER:
+        outcome = "accepted" if tasks is None else outcome_of(tasks.get(attempt.bead_id))
+        if outcome in OVER:
             continue
         folder = repo_of(attempt, contracts)
         repo = None if folder is None else await _repo_at(folder)
         # Without a repository there are no refs, unless the attempt is just beginning.
         if repo is not None or (is_live and folder is None):
             common = None if repo is None else repo.common
-            holders.add(Holder(swarm_id, attempt.bead_id, fate, common, is_live))
+            holders.add(RefHolder(swarm_id, attempt.bead_id, outcome, common, is_live))
     return holders
 
 
-def repo_of(attempt: AttemptRecord, contracts: Contracts) -> Path | None:
+def repo_of(attempt: AttemptRecord, contracts: WorkLocations) -> Path | None:
     """By the contract, or else by the record, which only serves to keep or to save something."""
     contract = contracts.get(attempt.bead_id)
     if contract is not None:
@@ -82,23 +84,23 @@ def repo_of(attempt: AttemptRecord, contracts: Contracts) -> Path | None:
 
 async def refs_of_tasks(
     swarm_id: str,
-    fates: Mapping[str, Fate],
+    outcomes: Mapping[str, TaskOutcome],
     tasks: Tasks,
-    contracts: Contracts,
-    holders: Sequence[Holder],
+    contracts: WorkLocations,
+    holders: Sequence[RefHolder],
     *,
-    everything: bool,
-) -> tuple[list[Leftover], list[Kept]]:
-    """The branches, the saved work and the landings of the tasks in `fates`, as far as they can
+    include_unfinished: bool,
+) -> tuple[list[Leftover], list[KeptWork]]:
+    """The branches, the saved work and the landings of the tasks in `outcomes`, as far as they can
     go, and those that stay."""
     found: list[Leftover] = []
-    kept: list[Kept] = []
-    for bead_id, fate in sorted(fates.items()):
+    kept: list[KeptWork] = []
+    for bead_id, outcome in sorted(outcomes.items()):
         contract = contracts.get(bead_id)
         if contract is None:
             why = "its branch and saved work, if any: no contract here says where they are"
             command = "git for-each-ref refs/heads/shiftboss refs/shiftboss"
-            kept += [Kept(swarm_id, bead_id, why, command)]
+            kept += [KeptWork(swarm_id, bead_id, why, command)]
             continue
         repo = await _repo_at(contract.repo)
         if repo is None:
@@ -107,7 +109,7 @@ async def refs_of_tasks(
             (
                 each
                 for each in holders
-                if each.holds(swarm_id, bead_id, fate, repo.common, all_=everything)
+                if each.holds(swarm_id, bead_id, outcome, repo.common, all_=include_unfinished)
             ),
             None,
         )
@@ -115,15 +117,17 @@ async def refs_of_tasks(
             kept.append(_kept_for(holder, swarm_id))
             continue
         landed = str((tasks.get(bead_id) or {}).get("landed_commit") or "")
-        branch = await _branch_of_task(repo, swarm_id, bead_id, fate, contract, landed, everything)
+        branch = await _branch_of_task(
+            repo, swarm_id, bead_id, outcome, contract, landed, include_unfinished
+        )
         found += [branch] if isinstance(branch, Leftover) else []
-        kept += [branch] if isinstance(branch, Kept) else []
-        found += await _private_refs(repo, swarm_id, bead_id, fate)
+        kept += [branch] if isinstance(branch, KeptWork) else []
+        found += await _private_refs(repo, swarm_id, bead_id, outcome)
     return found, kept
 
 
-def _kept_for(holder: Holder, swarm_id: str) -> Kept:
-    return Kept(
+def _kept_for(holder: RefHolder, swarm_id: str) -> KeptWork:
+    return KeptWork(
         swarm_id,
         holder.bead_id,
         f"its refs: a task of the same name in {holder.swarm_id} is not over",
@@ -135,11 +139,11 @@ async def _branch_of_task(
     repo: GitRepo,
     swarm_id: str,
     bead_id: str,
-    fate: Fate,
-    contract: Contract,
+    outcome: TaskOutcome,
+    contract: WorkLocation,
     landed: str,
-    everything: bool,
-) -> Leftover | Kept | None:
+    include_unfinished: bool,
+) -> Leftover | KeptWork | None:
     """Exactly the branch of the contract. Work that has not landed goes only if the branch is one
     of ours: people may have given a branch of their own to a task."""
     branch = contract.branch
@@ -151,30 +155,32 @@ async def _branch_of_task(
         return None  # it is listed itself, and goes first
     look = ["git", "-C", str(contract.repo), "log", "--oneline", f"refs/heads/{branch}", "--"]
 
-    def stays(why: str) -> Kept:
-        return Kept(swarm_id, bead_id, f"its branch {branch} {why}", shlex.join(look))
+    def stays(why: str) -> KeptWork:
+        return KeptWork(swarm_id, bead_id, f"its branch {branch} {why}", shlex.join(look))
 
     if checkout is not None:
         return stays("is checked out")
-    why = why_over(bead_id, fate)
-    has_landed = fate == "landed" and await _has_landed(
+    why = why_over(bead_id, outcome)
+    has_landed = outcome == "landed" and await _has_landed(
         repo, tip, landed, squashed_ref(swarm_id, bead_id)
     )
     if not has_landed:
         if not branch.startswith(_OWN_BRANCHES):
             return stays("has work that has not landed, and its name is not one of ours")
-        if fate == "landed" and not everything:
+        if outcome == "landed" and not include_unfinished:
             return stays("has commits that have not landed")
-        if fate == "landed":
+        if outcome == "landed":
             why = f"{bead_id} has landed, but not all commits of this branch (--all)"
     return Leftover("branch", swarm_id, f"refs/heads/{branch}", why, repo=repo.common, commit=tip)
 
 
-async def _private_refs(repo: GitRepo, swarm_id: str, bead_id: str, fate: Fate) -> list[Leftover]:
+async def _private_refs(
+    repo: GitRepo, swarm_id: str, bead_id: str, outcome: TaskOutcome
+) -> list[Leftover]:
     saved, landing = salvage_refs(bead_id), landing_ref(bead_id)
     kinds: dict[str, Kind] = {saved: "saved work", landing: "landing"}
     return [
-        Leftover(kind, swarm_id, ref, why_over(bead_id, fate), repo=repo.common, commit=commit)
+        Leftover(kind, swarm_id, ref, why_over(bead_id, outcome), repo=repo.common, commit=commit)
         for prefix, kind in kinds.items()
         for ref, commit, subject in await _list_refs(repo, prefix)
         if (ref == landing or "/" not in ref.removeprefix(saved))
@@ -208,10 +214,10 @@ async def find_squashed(folders: Iterable[Path]) -> list[Leftover]:
     return found
 
 
-def why_over(bead_id: str, fate: Fate) -> str:
-    if fate == "unfinished":
+def why_over(bead_id: str, outcome: TaskOutcome) -> str:
+    if outcome == "unfinished":
         return f"{bead_id} is not finished: this is the only copy of its work (--all)"
-    return f"{bead_id} has landed" if fate == "landed" else f"{bead_id} was cancelled"
+    return f"{bead_id} has landed" if outcome == "landed" else f"{bead_id} was cancelled"
 
 
 async def _repo_at(folder: Path) -> GitRepo | None:

@@ -21,10 +21,16 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
 from shiftboss.orchestrator.git.private_refs import break_stale_locks
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.run.leftover_items import OVER, Fate, Kept, Leftover, fate_of
+from shiftboss.orchestrator.run.leftover_items import (
+    OVER,
+    KeptWork,
+    Leftover,
+    TaskOutcome,
+    outcome_of,
+)
 from shiftboss.orchestrator.run.leftover_refs import (
-    Contracts,
-    Holder,
+    RefHolder,
+    WorkLocations,
     refs_of_tasks,
     repo_of,
     why_over,
@@ -39,7 +45,7 @@ def reservation(
     swarm_id: str, task: Mapping[str, Any] | None, holder: Mapping[str, Any]
 ) -> Leftover | None:
     """The files that an unfinished task of an ended run keeps from other tasks."""
-    if holder["swarm_id"] != swarm_id or fate_of(task) != "unfinished":
+    if holder["swarm_id"] != swarm_id or outcome_of(task) != "unfinished":
         return None
     why = f"{holder['bead_id']} is not finished; it is cancelled (--all)"
     files = ", ".join(holder["owned"])
@@ -61,28 +67,28 @@ async def find_leftovers(
     state: Path,
     swarm_id: str,
     tasks: Mapping[str, Mapping[str, Any]],
-    contracts: Contracts,
+    contracts: WorkLocations,
     *,
-    everything: bool,
-    holders: Sequence[Holder] = (),
-) -> tuple[list[Leftover], list[Kept]]:
+    include_unfinished: bool,
+    holders: Sequence[RefHolder] = (),
+) -> tuple[list[Leftover], list[KeptWork]]:
     """What an ended run has left. `tasks` and `contracts` are as the server shows them. With
-    `everything`, work of unfinished tasks counts too, but never accepted work that has not landed.
-    `holders` are the tasks of all runs whose refs must stay."""
+    `include_unfinished`, work of unfinished tasks counts too, but never accepted work that has not
+    landed. `holders` are the tasks of all runs whose refs must stay."""
     attempts = await asyncio.to_thread(attempts_of_run, state, swarm_id)
-    fates = {name: fate_of(tasks.get(name)) for name in {each.bead_id for each in attempts}}
-    removable = {name for name, fate in fates.items() if fate in OVER}
-    if everything:
-        removable |= {name for name, fate in fates.items() if fate == "unfinished"}
+    outcomes = {name: outcome_of(tasks.get(name)) for name in {each.bead_id for each in attempts}}
+    removable = {name for name, outcome in outcomes.items() if outcome in OVER}
+    if include_unfinished:
+        removable |= {name for name, outcome in outcomes.items() if outcome == "unfinished"}
     found = [leftover async for leftover in _worktrees(attempts, contracts)]
-    over = {name: fate for name, fate in fates.items() if name in removable}
+    over = {name: outcome for name, outcome in outcomes.items() if name in removable}
     refs, refs_kept = await refs_of_tasks(
-        swarm_id, over, tasks, contracts, holders, everything=everything
+        swarm_id, over, tasks, contracts, holders, include_unfinished=include_unfinished
     )
     found += refs
-    found += await asyncio.to_thread(_folders, state, swarm_id, attempts, fates, removable)
+    found += await asyncio.to_thread(_folders, state, swarm_id, attempts, outcomes, removable)
     run = state / RUNS_FOLDER / swarm_id
-    kept = [_kept(run, name, fates[name]) for name in sorted(fates) if name not in removable]
+    kept = [_kept(run, name, outcomes[name]) for name in sorted(outcomes) if name not in removable]
     return found, kept + refs_kept
 
 
@@ -123,7 +129,7 @@ async def _remove(leftover: Leftover) -> None:
 
 
 async def _worktrees(
-    attempts: list[AttemptRecord], contracts: Contracts
+    attempts: list[AttemptRecord], contracts: WorkLocations
 ) -> AsyncIterator[Leftover]:
     places = {
         (repo, Path(attempt.facts["tree"]).parent.parent, attempt.swarm_id)
@@ -156,12 +162,12 @@ def _folders(
     state: Path,
     swarm_id: str,
     attempts: list[AttemptRecord],
-    fates: Mapping[str, Fate],
+    outcomes: Mapping[str, TaskOutcome],
     removable: set[str],
 ) -> list[Leftover]:
     """The folder of the run if all of its tasks are over, else those of the attempts at them."""
     run = state / RUNS_FOLDER / swarm_id
-    if set(fates) == removable:
+    if set(outcomes) == removable:
         why = "all of its tasks are over" if attempts else "no agent has worked in it"
         return [Leftover("run", swarm_id, str(run), why, _size(run))]
     return [
@@ -169,7 +175,7 @@ def _folders(
             "attempt",
             swarm_id,
             str(attempt.folder),
-            why_over(attempt.bead_id, fates[attempt.bead_id]),
+            why_over(attempt.bead_id, outcomes[attempt.bead_id]),
             _size(attempt.folder),
         )
         for attempt in attempts
@@ -177,14 +183,14 @@ def _folders(
     ]
 
 
-def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
-    if fate == "accepted":
+def _kept(run: Path, bead_id: str, outcome: TaskOutcome) -> KeptWork:
+    if outcome == "accepted":
         facts = read_run_facts(run)
         command = f"shiftboss status {run.name}"
         if facts is not None and facts.plan:
             command = f"shiftboss land {shlex.quote(facts.plan)} {bead_id}"
-        return Kept(run.name, bead_id, "accepted, but not landed", command)
-    return Kept(
+        return KeptWork(run.name, bead_id, "accepted, but not landed", command)
+    return KeptWork(
         run.name,
         bead_id,
         "not finished: a later run continues its work",

@@ -50,7 +50,7 @@ class PlanFacts(NamedTuple):
     missing_programs: Collection[str]
 
 
-class Finding(NamedTuple):
+class PreflightFinding(NamedTuple):
     """`path` is the key of the plan. A warning does not keep the plan from running."""
 
     path: KeyPath
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
     is_warning: bool = False
 
 
-def judge(plan: Plan, facts: PlanFacts) -> Iterator[Finding]:
+def judge(plan: Plan, facts: PlanFacts) -> Iterator[PreflightFinding]:
     for name, repo_facts in facts.repos.items():
         yield from _judge_repo(name, plan.repos[name], repo_facts)
         yield from _judge_checkout(plan, name, repo_facts)
@@ -71,27 +71,29 @@ def target_of(repo: PlanRepo, facts: RepoFacts) -> str | None:
     return repo.branch or facts.head
 
 
-def _judge_repo(name: str, repo: PlanRepo, facts: RepoFacts) -> Iterator[Finding]:
+def _judge_repo(name: str, repo: PlanRepo, facts: RepoFacts) -> Iterator[PreflightFinding]:
     git = f"git -C {shlex.quote(repo.path or '.')}"
     target = target_of(repo, facts)
     if facts.unusable is not None:
-        yield Finding(("repos", name, "path"), facts.unusable)
+        yield PreflightFinding(("repos", name, "path"), facts.unusable)
     elif not facts.has_commits:
         first = f"{git} commit --allow-empty -m 'First commit'"
-        yield Finding(
+        yield PreflightFinding(
             ("repos", name, "path"), f"{repo.path} has no commits to start from; run: {first}"
         )
     elif target is None:
-        yield Finding(
+        yield PreflightFinding(
             ("repos", name, "branch"),
             f"{repo.path} has no branch checked out (detached HEAD); set the branch that work "
             f"lands on, or run: {git} switch {_some_branch(facts.branches)}",
         )
     elif target not in facts.branches:
-        yield Finding(("repos", name, "branch"), _no_branch(target, facts, f"{git} branch"))
+        yield PreflightFinding(
+            ("repos", name, "branch"), _no_branch(target, facts, f"{git} branch")
+        )
     if _PREFIX_OF_TASKS in facts.branches:
         rename = f"{git} branch -m {_PREFIX_OF_TASKS} {_PREFIX_OF_TASKS}-old"
-        yield Finding(
+        yield PreflightFinding(
             ("repos", name, "path"),
             f"the branch {_PREFIX_OF_TASKS!r} is in the way of the tasks' branches, such as "
             f"{task_branch('TASK')!r}; rename it: {rename}",
@@ -116,18 +118,18 @@ def _no_branch(target: str, facts: RepoFacts, create: str) -> str:
     return f"there is no branch {target!r}; create it: {command}"
 
 
-def _judge_checkout(plan: Plan, name: str, facts: RepoFacts) -> Iterator[Finding]:
+def _judge_checkout(plan: Plan, name: str, facts: RepoFacts) -> Iterator[PreflightFinding]:
     """Nothing here stops a run, but its work may not land until the user has cleaned up."""
     path = plan.repos[name].path
     if facts.unfinished is not None:
-        yield Finding(
+        yield PreflightFinding(
             ("repos", name, "path"),
             f"{facts.unfinished} is not finished in {path}; no work lands there before it is",
             is_warning=True,
         )
     for index, task in enumerate(plan.tasks):
         if repo_of(plan, task) == name and (files := _owned(task, facts.changed)):
-            yield Finding(
+            yield PreflightFinding(
                 ("tasks", index, "files_owned"),
                 f"{path} has uncommitted changes in {_listed(files)}: the agent does not see them, "
                 "and its work cannot land over them; commit or stash them first",
@@ -142,12 +144,14 @@ def _owned(task: PlanTask, files: Collection[str]) -> list[str]:
     return sorted(file for file in files if scope.covers(file))
 
 
-def _judge_agents(plan: Plan, unavailable: Mapping[str, str]) -> Iterator[Finding]:
+def _judge_agents(plan: Plan, unavailable: Mapping[str, str]) -> Iterator[PreflightFinding]:
     for name, reason in unavailable.items():
         users = [task for task in plan.tasks if agent_name(plan, task) == name]
         if users:
             tasks = f"task{'s' * (len(users) > 1)} {_listed([task.id for task in users])}"
-            yield Finding(_agent_key(plan, name), f"{name} cannot be started ({tasks}): {reason}")
+            yield PreflightFinding(
+                _agent_key(plan, name), f"{name} cannot be started ({tasks}): {reason}"
+            )
 
 
 def _agent_key(plan: Plan, name: str) -> KeyPath:
@@ -183,10 +187,10 @@ def _program(key: KeyPath, argv: tuple[str, ...]) -> Iterator[tuple[KeyPath, str
         yield key, argv[0]
 
 
-def _judge_programs(plan: Plan, missing: Collection[str]) -> Iterator[Finding]:
+def _judge_programs(plan: Plan, missing: Collection[str]) -> Iterator[PreflightFinding]:
     for key, program in programs_of(plan):
         if program in missing:
-            yield Finding(
+            yield PreflightFinding(
                 key,
                 f"{program} is not on the PATH, so this command fails unless the server runs on "
                 "another machine",

@@ -22,13 +22,13 @@ from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.state_folder import BadStateFolder
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftover_items import Contract, Kept, Leftover
-    from shiftboss.orchestrator.run.leftover_refs import Holder
+    from shiftboss.orchestrator.run.leftover_items import KeptWork, Leftover, WorkLocation
+    from shiftboss.orchestrator.run.leftover_refs import RefHolder
 
 Tasks = dict[str, dict[str, Any]]
 # None: they could not be read.
 TasksByRun = dict[str, Tasks | None]
-Contracts = dict[str, "Contract"]
+WorkLocations = dict[str, "WorkLocation"]
 # With the reason why it could not be removed, or None.
 Removal = tuple["Leftover", str | None]
 
@@ -42,7 +42,7 @@ class NotRemoved(ShiftbossError):
 def clean(
     session: ServerSession,
     apply: Annotated[bool, typer.Option("--apply", help="Remove what is listed.")] = False,
-    everything: Annotated[
+    include_unfinished: Annotated[
         bool,
         typer.Option("--all", help="Include the work of unfinished tasks. It cannot be restored."),
     ] = False,
@@ -60,13 +60,13 @@ def clean(
       shiftboss clean
       shiftboss clean --apply
     """
-    cleaning = _Cleaning(session, state_folder(), everything)
+    cleaning = _Cleaning(session, state_folder(), include_unfinished)
     found, kept = cleaning.find()
     if apply:
         return _removed(cleaning.remove(found), kept, cleaning)
     return Output.of(
         {"leftovers": [each.as_json() for each in found], "kept": _kept_json(kept)},
-        lambda: _show_found(found, kept, everything=everything),
+        lambda: _show_found(found, kept, include_unfinished=include_unfinished),
         cleaning.error,
         cleaning.notes,
     )
@@ -81,14 +81,14 @@ class _Cleaning:
     """`notes` are for people: what could not be looked at. `unknown` are the swarms whose tasks
     could not be read, with the reasons: with --all, nothing of them is removed."""
 
-    def __init__(self, session: ServerSession, state: Path, everything: bool) -> None:
+    def __init__(self, session: ServerSession, state: Path, include_unfinished: bool) -> None:
         self._session = session
         self._state = state
-        self._everything = everything
+        self._include_unfinished = include_unfinished
         self.notes: list[str] = []
         self.unknown: dict[str, str] = {}
 
-    def find(self) -> tuple[list[Leftover], list[Kept]]:
+    def find(self) -> tuple[list[Leftover], list[KeptWork]]:
         from shiftboss.orchestrator.run.leftovers import list_runs
 
         runs = list_runs(self._state)
@@ -96,9 +96,9 @@ class _Cleaning:
         contracts = {swarm_id: self._contracts(swarm_id, tasks[swarm_id]) for swarm_id in runs}
         holders = asyncio.run(self._holders(runs, tasks, contracts))
         found: list[Leftover] = []
-        kept: list[Kept] = []
+        kept: list[KeptWork] = []
         for swarm_id, is_live in runs.items():
-            if is_live or (self._everything and tasks[swarm_id] is None):
+            if is_live or (self._include_unfinished and tasks[swarm_id] is None):
                 continue
             leftovers, staying = self._find_in_run(
                 swarm_id, tasks[swarm_id] or {}, contracts[swarm_id], holders
@@ -108,27 +108,29 @@ class _Cleaning:
         squashed = self._squashed(runs, tasks, contracts)
         return _once([*found, *squashed, *self._complete_swarms(runs)]), kept
 
-    def _contracts(self, swarm_id: str, tasks: Tasks | None) -> Contracts:
+    def _contracts(self, swarm_id: str, tasks: Tasks | None) -> WorkLocations:
         """Of the tasks that agents have worked on. Asked of the server, and never read from files
         that agents can write: branches are deleted by them."""
         from shiftboss.orchestrator.attempt.attempt_record import attempts_of_run
-        from shiftboss.orchestrator.run.leftover_items import Contract
+        from shiftboss.orchestrator.run.leftover_items import WorkLocation
 
-        contracts: Contracts = {}
+        contracts: WorkLocations = {}
         names = {attempt.bead_id for attempt in attempts_of_run(self._state, swarm_id)}
         for bead_id in sorted(names & (tasks or {}).keys()):
             with contextlib.suppress(NoServer, RequestRefused):
                 answer = self._session.call("show_handoff", swarm_id, bead_id=bead_id)
                 view = parse_answer(answer, "repo")
-                contracts[bead_id] = Contract(Path(view["repo"]), view["branch"], view["target"])
+                contracts[bead_id] = WorkLocation(
+                    Path(view["repo"]), view["branch"], view["target"]
+                )
         return contracts
 
     async def _holders(
-        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, Contracts]
-    ) -> list[Holder]:
+        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, WorkLocations]
+    ) -> list[RefHolder]:
         from shiftboss.orchestrator.run.leftover_refs import find_holders
 
-        holders: set[Holder] = set()
+        holders: set[RefHolder] = set()
         for swarm_id, is_live in runs.items():
             holders |= await find_holders(
                 self._state, swarm_id, tasks[swarm_id], contracts[swarm_id], is_live=is_live
@@ -136,8 +138,8 @@ class _Cleaning:
         return sorted(holders, key=lambda holder: holder[:2])
 
     def _find_in_run(
-        self, swarm_id: str, tasks: Tasks, contracts: Contracts, holders: list[Holder]
-    ) -> tuple[list[Leftover], list[Kept]]:
+        self, swarm_id: str, tasks: Tasks, contracts: WorkLocations, holders: list[RefHolder]
+    ) -> tuple[list[Leftover], list[KeptWork]]:
         from shiftboss.orchestrator.run.leftovers import find_leftovers
 
         leftovers, staying = asyncio.run(
@@ -146,17 +148,17 @@ class _Cleaning:
                 swarm_id,
                 tasks,
                 contracts,
-                everything=self._everything,
+                include_unfinished=self._include_unfinished,
                 holders=holders,
             )
         )
         return self._reservations(swarm_id, tasks, contracts) + leftovers, staying
 
     def _squashed(
-        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, Contracts]
+        self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, WorkLocations]
     ) -> list[Leftover]:
         """Those of swarms that are known here, and whose runs have ended."""
-        from shiftboss.orchestrator.run.leftover_items import fate_of
+        from shiftboss.orchestrator.run.leftover_items import outcome_of
         from shiftboss.orchestrator.run.leftover_refs import find_squashed
 
         repos = {each.repo for of_run in contracts.values() for each in of_run.values()}
@@ -168,9 +170,9 @@ class _Cleaning:
         found = [
             each
             for each in listed
-            if fate_of((known.get(each.swarm_id) or {}).get(each.bead_id)) == "landed"
+            if outcome_of((known.get(each.swarm_id) or {}).get(each.bead_id)) == "landed"
         ]
-        if found and not self._everything:
+        if found and not self._include_unfinished:
             self.notes.append(
                 f"{pluralize(len(found), 'ref')} of squashed work stay: they keep the commits that "
                 "receipts name; to list them: shiftboss clean --all"
@@ -183,7 +185,7 @@ class _Cleaning:
         the server, after its time for keeping them."""
         from shiftboss.orchestrator.run.leftover_items import Leftover
 
-        if not self._everything:
+        if not self._include_unfinished:
             return []
         try:
             listing = join_pages(swarm_pages(self._session.client, None), "swarms")
@@ -205,7 +207,7 @@ class _Cleaning:
         try:
             return self._read_tasks(swarm_id)
         except (NoServer, RequestRefused) as error:
-            if self._everything:
+            if self._include_unfinished:
                 self.unknown[swarm_id] = error.detail
             else:
                 note = f"{swarm_id}: its tasks count as unfinished, because {error.detail}"
@@ -232,8 +234,10 @@ class _Cleaning:
             hint="start its server, or leave out --all",
         )
 
-    def _reservations(self, swarm_id: str, tasks: Tasks, contracts: Contracts) -> list[Leftover]:
-        if not self._everything or not tasks:
+    def _reservations(
+        self, swarm_id: str, tasks: Tasks, contracts: WorkLocations
+    ) -> list[Leftover]:
+        if not self._include_unfinished or not tasks:
             return []
         from shiftboss.orchestrator.run.leftovers import reservation
 
@@ -297,7 +301,7 @@ def _once(found: list[Leftover]) -> list[Leftover]:
     ]
 
 
-def _removed(results: list[Removal], kept: list[Kept], cleaning: _Cleaning) -> Output:
+def _removed(results: list[Removal], kept: list[KeptWork], cleaning: _Cleaning) -> Output:
     failed = [(each, reason) for each, reason in results if reason is not None]
     removed = [each for each, reason in results if reason is None]
 
@@ -324,12 +328,12 @@ def _removed(results: list[Removal], kept: list[Kept], cleaning: _Cleaning) -> O
     )
 
 
-def _show_found(found: list[Leftover], kept: list[Kept], *, everything: bool) -> None:
+def _show_found(found: list[Leftover], kept: list[KeptWork], *, include_unfinished: bool) -> None:
     if found:
         from shiftboss.cli.views.leftovers import leftovers_table, size_text
 
         show(leftovers_table(found))
-        option = " --all" if everything else ""
+        option = " --all" if include_unfinished else ""
         total = size_text(sum(each.size for each in found))
         print_line(f"{total}; nothing was removed yet: shiftboss clean{option} --apply")
     else:
@@ -337,10 +341,10 @@ def _show_found(found: list[Leftover], kept: list[Kept], *, everything: bool) ->
     _show_kept(kept)
 
 
-def _show_kept(kept: list[Kept]) -> None:
+def _show_kept(kept: list[KeptWork]) -> None:
     for each in kept:
         print_line(f"stays: {each.bead_id} of {each.swarm_id}, {each.why}: {each.command}")
 
 
-def _kept_json(kept: list[Kept]) -> list[dict[str, str]]:
+def _kept_json(kept: list[KeptWork]) -> list[dict[str, str]]:
     return [{"swarm_id": each.swarm_id, "bead_id": each.bead_id, "why": each.why} for each in kept]

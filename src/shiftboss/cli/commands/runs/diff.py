@@ -16,7 +16,7 @@ from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import is_terminal, printable
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.git.task_diff import GitCommand, TaskWork
+    from shiftboss.orchestrator.git.task_diff import DiffCommand, TaskWork
 
 
 @server_command(json_help="Print the changed files and the patch as JSON.")
@@ -68,14 +68,14 @@ async def _print_diff(
         raise typer.Exit(1)
 
 
-def _write(command: GitCommand, options: list[str]) -> bool:
+def _write(command: DiffCommand, options: list[str]) -> bool:
     """Git writes to our own output, which is a file or a pipe: every byte counts there."""
     argv = command.argv(*options)
     done = subprocess.run(argv, cwd=command.folder, env=_environment(command), check=False)
     return done.returncode == 0
 
 
-def _show_on_terminal(command: GitCommand, options: list[str]) -> bool:
+def _show_on_terminal(command: DiffCommand, options: list[str]) -> bool:
     """Nothing that an agent has written reaches the terminal, or a pager, unchanged."""
     from shiftboss.cli.common.pager import choose_pager, page, users_git_settings
     from shiftboss.cli.views.patches import patch_lines
@@ -94,7 +94,7 @@ def _show_on_terminal(command: GitCommand, options: list[str]) -> bool:
     return git.returncode == 0 or not is_complete
 
 
-def _environment(command: GitCommand) -> dict[str, str]:
+def _environment(command: DiffCommand) -> dict[str, str]:
     """People read the output, in their own language."""
     environment = command.environment
     del environment["LC_ALL"]
