@@ -10,7 +10,13 @@ import pytest
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IllegalTransition, NotHeld, StaleEpoch, UnknownTask, WorkPaused
-from shiftboss.protocol.bus import AddTaskRequest, PollRequest, RegisterWorkerRequest, TaskRequest
+from shiftboss.protocol.bus import (
+    AddTaskRequest,
+    MessageAnswer,
+    PollRequest,
+    RegisterWorkerRequest,
+    TaskRequest,
+)
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.runs import PauseSwarmRequest
 from shiftboss.store.opening import store_at
@@ -19,6 +25,15 @@ from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.runs.run_fixtures import RunFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-07")]
+
+
+async def blocked(bus: BusFixture) -> tuple[int, MessageAnswer]:
+    """A worker has asked a question about the task `a`. Its epoch, and the answer to the worker."""
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    return epoch, asked
 
 
 @pytest.fixture
@@ -193,10 +208,7 @@ async def test_a_blocked_worker_that_exits_is_parked_until_its_question_is_answe
     plan: RunFixture, bus: BusFixture
 ) -> None:
     """It has not failed, and the next worker gets the answer."""
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, asked = await blocked(bus)
     assert (await plan.park("a", "w", epoch)).status == "queued"
     assert (await bus.look("w")).task is None, "nobody gets it before the answer"
     (hold,) = await plan.holds()
@@ -214,10 +226,7 @@ async def test_a_blocked_worker_that_exits_is_parked_until_its_question_is_answe
 async def test_an_answer_that_comes_while_its_worker_is_being_parked_goes_to_the_next(
     plan: RunFixture, bus: BusFixture, checkpoint: dict[str, Any] | None
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, asked = await blocked(bus)
     assert asked.question_id is not None
     await bus.answer(asked.question_id, "blue")
     await plan.park("a", "w", epoch, checkpoint=checkpoint)
@@ -234,10 +243,7 @@ async def test_an_answer_that_comes_while_its_worker_is_being_parked_goes_to_the
 async def test_an_answer_reaches_the_attempt_that_was_resumed_without_it(
     plan: RunFixture, bus: BusFixture, acknowledged: bool
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, asked = await blocked(bus)
     assert asked.question_id is not None
     await plan.park("a", "w", epoch)
     await plan.resume("a")
@@ -255,10 +261,7 @@ async def test_an_answer_reaches_the_attempt_that_was_resumed_without_it(
 async def test_an_answer_to_an_attempt_before_the_last_goes_to_the_next_one(
     plan: RunFixture, bus: BusFixture
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, asked = await blocked(bus)
     assert asked.question_id is not None
     await plan.park("a", "w", epoch)
     await plan.resume("a")
@@ -301,10 +304,7 @@ async def test_an_answer_does_not_end_a_pause(
 async def test_a_quota_does_not_end_with_the_question_of_the_worker_that_ran_into_it(
     plan: RunFixture, bus: BusFixture
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, asked = await blocked(bus)
     await plan.park("a", "w", epoch, 60)
     assert asked.question_id is not None
     await bus.answer(asked.question_id, "blue")
@@ -317,10 +317,7 @@ async def test_a_quota_does_not_end_with_the_question_of_the_worker_that_ran_int
 async def test_the_operator_resumes_a_task_that_is_paused_and_waits_for_an_answer(
     plan: RunFixture, bus: BusFixture
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, _ = await blocked(bus)
     await plan.park("a", "w", epoch, 60)
     assert sorted(hold.kind for hold in await plan.holds()) == ["answer", "pause"]
     assert (await plan.resume("a")).changed
@@ -332,10 +329,7 @@ async def test_the_operator_resumes_a_task_that_is_paused_and_waits_for_an_answe
 async def test_a_cancelled_task_takes_its_question_and_its_hold_with_it(
     plan: RunFixture, bus: BusFixture
 ) -> None:
-    await bus.register("w")
-    await bus.add_and_submit("a")
-    epoch = await bus.start("w", "a")
-    await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    epoch, _ = await blocked(bus)
     await plan.park("a", "w", epoch)
     await bus.cancel("a")
     assert await plan.holds() == []
