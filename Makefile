@@ -15,7 +15,7 @@ $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	$(PIP) --require-hashes -r $(VENV)/uv.lock
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes \
+	$(BIN)/uv pip install --system-certs --quiet --compile-bytecode --python $(BIN)/python --require-hashes \
 	  -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $(READY)
