@@ -155,7 +155,11 @@ async def test_a_run_and_serve_have_the_same_operators_token_in_a_folder(tmp_pat
 
 
 @pytest.mark.requirement("OWN-12")
-async def test_a_run_continues_when_the_run_that_started_its_server_ends(tmp_path: Path) -> None:
+async def test_a_run_continues_when_the_run_that_started_its_server_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The default port could be taken by the server of another test as soon as it is free.
+    monkeypatch.setattr(server_process, "PORT", 0)
     progress = Progress()
     not_own = replace(options(tmp_path), own=False)
     async with AsyncExitStack() as first_run:

@@ -55,6 +55,12 @@ class PostgresSession:
         self._in_savepoint = False
         # A COMMIT was sent and no answer came back: it may or may not have been done.
         self.commit_in_doubt = False
+        self._committed = False
+
+    @property
+    def lost_before_commit(self) -> bool:
+        """Whether the connection broke before a COMMIT was sent: nothing was done."""
+        return self._connection.closed and not (self.commit_in_doubt or self._committed)
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
         if query in _LOCKING_QUERIES and not self._hold(parameters["swarm_id"]):
@@ -93,6 +99,7 @@ class PostgresSession:
         # PostgreSQL answers the COMMIT of a failed transaction with a rollback, not an error.
         if self._cursor.statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
+        self._committed = True
 
     def rollback(self) -> None:
         if self._connection.pgconn.transaction_status == TransactionStatus.IDLE:

@@ -137,6 +137,11 @@ class PostgresStore:
         try:
             with self._session() as session:
                 result = run_batch(session, use_cases)
+                is_lost = session.lost_before_commit
+            if is_lost:
+                # A restart cut this connection while the batch was running; a new one may work.
+                with self._session() as session:
+                    result = run_batch(session, use_cases)
         except psycopg.Error as error:
             return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
         if session.commit_in_doubt:
