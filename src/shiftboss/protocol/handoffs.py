@@ -81,6 +81,24 @@ class WorkerHandoff(Request):
     escalation: Escalation
 
 
+class MutantsRequired(Request):
+    """The part of the mutants that the tests must notice."""
+
+    require: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class HeldOutTests(Request):
+    """Tests that only the verifier sees. `files` are their contents by path; they are written over
+    the checkout. `criterion` runs them, such as `Tests pass: pytest tests/hidden`; without it, the
+    criteria of the contract that run tests do."""
+
+    files: Annotated[
+        dict[PathPattern, Annotated[str, StringConstraints(max_length=200_000)]],
+        Field(min_length=1, max_length=100),
+    ]
+    criterion: Criterion | None = None
+
+
 class VerificationPolicy(Request):
     """How the contract is checked. Set by the coordinator, never by the worker."""
 
@@ -104,6 +122,22 @@ class VerificationPolicy(Request):
     # Which commits merged from the target branch may change files outside the contract: all of
     # them, except files that the work is checked with; or only commits with a receipt.
     target_commits: Literal["trust", "receipts"] = "trust"
+    # Tests of the base whose expectations the task changes. All others must still pass in their
+    # version of the base.
+    expectations_change: PathPatterns = Field(default=[])
+    # How an unknown test runner reports its tests, such as "{passed} checks passed, {failed} bad".
+    test_summary: (
+        Annotated[str, StringConstraints(max_length=200, pattern=r"\{passed\}")] | None
+    ) = None
+    # Whether to sabotage a few tests, which must then be reported as failed.
+    canaries: Literal["on", "off"] = "on"
+    # Whether to change the changed lines, which the tests should notice. `mutant_seconds` is the
+    # time for it; None: as long as the criterion took, at most two minutes.
+    mutants: Literal["off", "report"] | MutantsRequired = "report"
+    mutant_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
+    # What contains the commands, and which of them may use the network.
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    network: Literal["none", "setup", "all"] = "setup"
 
 
 def canonical_json(value: Any) -> bytes:

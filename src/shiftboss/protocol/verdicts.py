@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shiftboss.protocol.ci import CiDemand, CiRun
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.handoffs import Contract, VerificationPolicy
+from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy
 
 Outcome = Literal["passed", "failed", "unverifiable", "waived"]
 # The checks of a verdict, in the order in which they run.
@@ -21,6 +21,11 @@ CheckName = Literal[
     "ci",  # one for each required CI job
     "setup",  # the commands that prepare the checkout
     "criterion",  # one for each success criterion
+    # For each criterion that runs tests:
+    "base_tests",  # the tests of the base, in their version of the base, pass as well
+    "canary",  # tests that were sabotaged are reported as failed
+    "mutants",  # the tests notice changes of the changed lines
+    "held_out",  # tests that the worker has not seen pass
 ]
 
 
@@ -57,6 +62,8 @@ class VerificationJob(Answer):
     accounted_commits: list[str] = Field(default=[])
     # Set when the repo has CI.
     ci: CiDemand | None = None
+    # Tests that the worker must not see. Only a verifier gets them.
+    held_out: HeldOutTests | None = Field(default=None, repr=False)
 
 
 class Violation(Answer):
@@ -69,9 +76,39 @@ class Violation(Answer):
     commit: str | None = None
 
 
+class TestTotals(Answer):
+    """How many tests a runner reported. `ran` counts those that passed or failed. `source`: the
+    runner wrote a report file, or printed each test, or only a summary."""
+
+    __test__ = False  # not a class of tests, whatever pytest makes of its name
+
+    source: Literal["report", "output", "summary"]
+    ran: int
+    passed: int
+    skipped: int = 0
+
+
+class Canary(Answer):
+    """A test that was sabotaged, and how: it must be reported as failed."""
+
+    test: str
+    change: str
+    outcome: Literal["failed", "passed", "missing"]
+
+
+class Mutant(Answer):
+    """A change of a changed line. `killed_by` names the first test that failed because of it; it
+    survived if that is None."""
+
+    path: str
+    line: int
+    change: str
+    killed_by: str | None
+
+
 class CheckResult(Answer):
     """`subject` is the criterion or command. The exit code, the end of the output and the duration
-    are the evidence for a command."""
+    are the evidence for a command; `sandbox` says what it was contained by."""
 
     check: CheckName
     outcome: Outcome
@@ -80,6 +117,10 @@ class CheckResult(Answer):
     exit_code: int | None = None
     output_tail: str | None = None
     duration_ms: int = 0
+    sandbox: str | None = None
+    tests: TestTotals | None = None
+    canaries: list[Canary] = Field(default=[])
+    mutants: list[Mutant] = Field(default=[])
 
 
 class Change(Answer):

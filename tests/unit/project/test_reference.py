@@ -96,7 +96,7 @@ def keys_of(model: type[BaseModel], before: str) -> Iterator[tuple[str, str]]:
     for field, info in model.model_fields.items():
         name = info.alias or field
         inner = next(filter(_is_model, [info.annotation, *get_args(info.annotation)]), None)
-        if inner is None:
+        if inner is None or isinstance(info.default, str):  # a word, or an object instead of it
             yield f"`{before}{name}`", _default(info)
             continue
         yield from keys_of(inner, f"{before}{name}{_chosen(name, info)}.")
