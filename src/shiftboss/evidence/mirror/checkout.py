@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import stat
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
@@ -102,14 +107,33 @@ class CheckoutWithSetup(NamedTuple):
     setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
-    async def run(self, argv: Sequence[str]) -> CommandResult:
-        return await run_command(argv, self.checkout.files, self.limits, self.environment)
+    async def run(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        seconds: float | None = None,
+        output_bytes: int | None = None,
+    ) -> CommandResult:
+        """`environment` has additional variables; the others replace the limits of the policy."""
+        limits = replace(
+            self.limits,
+            seconds=min(seconds or self.limits.seconds, self.limits.seconds),
+            output_bytes=output_bytes or self.limits.output_bytes,
+        )
+        variables = {**self.environment, **(environment or {})}
+        return await run_command(argv, self.checkout.files, limits, variables)
 
 
 @asynccontextmanager
 async def checkout_with_setup(
-    mirror: Mirror, commit: str, job: VerificationJob, deletion: BackgroundDelete
+    mirror: Mirror,
+    commit: str,
+    job: VerificationJob,
+    deletion: BackgroundDelete,
+    overlay: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> AsyncIterator[CheckoutWithSetup]:
+    """`overlay` has files that are written over those of the commit, after the setup."""
     async with clean_checkout(mirror, commit, deletion) as checkout:
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
@@ -123,7 +147,27 @@ async def checkout_with_setup(
             setup.append(await _run_setup(prepared, text))
             if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
                 failed_setup = text
+        if overlay:
+            await asyncio.to_thread(write_overlay, checkout.files, overlay)
         yield prepared._replace(setup=setup, failed_setup=failed_setup)
+
+
+def write_overlay(folder: Path, overlay: Mapping[str, bytes | None]) -> None:
+    """Write the files, or delete those that are None. The commit may have links in the place of
+    folders: they are replaced, so that nothing outside of the folder is written."""
+    for name, content in overlay.items():
+        file = folder
+        for part in name.split("/")[:-1]:
+            file /= part
+            if file.is_symlink() or not file.is_dir():
+                file.unlink(missing_ok=True)
+                file.mkdir()
+        file /= name.rsplit("/", 1)[-1]
+        mode = file.stat(follow_symlinks=False).st_mode if os.path.lexists(file) else 0o644
+        if content is None or not stat.S_ISREG(mode):
+            shutil.rmtree(file) if stat.S_ISDIR(mode) else file.unlink(missing_ok=True)
+        if content is not None:
+            file.write_bytes(content)
 
 
 def skipped_by(failed_setup: str) -> str:

@@ -122,9 +122,9 @@ def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     yield from invalid_commands(
         (*path, "verification", "setup"), strings(verification.get("setup"))
     )
-    yield from invalid_patterns(
-        (*path, "verification", "generated"), strings(verification.get("generated"))
-    )
+    for key in ("generated", "expectations_change"):
+        patterns = strings(verification.get(key))
+        yield from invalid_patterns((*path, "verification", key), patterns)
 
 
 def _agent(path: KeyPath, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
