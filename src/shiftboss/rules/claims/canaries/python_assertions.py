@@ -132,11 +132,10 @@ def _expected_of_call(call: ast.Call) -> ast.expr | None:
 
 
 def _literal_of(second: ast.expr, first: ast.expr) -> ast.expr | None:
-    """The side that is a literal, if the other can equal only one value."""
-    for literal, other in ((second, first), (first, second)):
-        if _changeable_part(literal) is not None and not _is_vague(other):
-            return literal
-    return None
+    """The side that is a literal, if it can equal only one value."""
+    if _is_vague(first) or _is_vague(second):
+        return None
+    return next((one for one in (second, first) if _changeable_part(one) is not None), None)
 
 
 def _is_vague(node: ast.expr) -> bool:
