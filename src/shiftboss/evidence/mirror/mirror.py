@@ -16,7 +16,8 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ LOCAL_FETCH_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
+VARIANTS: Final = "refs/variants/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
@@ -103,6 +105,24 @@ class Mirror:
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
         return output.code == 0
 
+    async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
+        """A commit on top of another one, with other contents of some files. It is on no branch."""
+        ref = f"{VARIANTS}{uuid.uuid4().hex}"
+        tree = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
+        modes = {path: mode for mode, path in _modes(tree)}
+        stream = [
+            f"commit {ref}\nmark :1\ncommitter Shiftboss <shiftboss@localhost> 0 +0000\n"
+            f"data 0\nfrom {commit}\n".encode()
+        ]
+        for path, content in files.items():
+            change = f"M {modes[path]} inline {path}\ndata {len(content)}\n"
+            stream += [change.encode(), content, b"\n"]
+        stream.append(b"\nget-mark :1\n")
+        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1")
+        made = await self.output("changing a commit", *arguments, stdin=b"".join(stream))
+        await self.output("changing a commit", "update-ref", "-d", ref)
+        return made.decode().strip()
+
     async def _create(self) -> None:
         """Under a temporary name first: a mirror with its final name is complete."""
         parent = self.path.parent
@@ -159,6 +179,14 @@ class Mirror:
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
+
+
+def _modes(tree: bytes) -> Iterator[tuple[str, str]]:
+    """The mode and path of each entry that `git ls-tree -z` has listed."""
+    for entry in tree.split(b"\0"):
+        if entry:
+            mode, _, path = entry.decode(errors="surrogateescape").partition(" ")
+            yield mode, path.partition("\t")[2]
 
 
 class Mirrors:
