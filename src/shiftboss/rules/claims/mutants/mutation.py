@@ -27,7 +27,7 @@ Kind = Literal[
     "boundary",  # `<` and `<=`: many tests look at neither side of a boundary
 ]
 # Kinds that most tests of the line notice come first: few mutants fit into a short time.
-_STRENGTH: Final[Mapping[Kind, int]] = {
+_WEAKNESS: Final[Mapping[Kind, int]] = {
     "return": 0,
     "statement": 0,
     "condition": 0,
@@ -41,7 +41,7 @@ _STRENGTH: Final[Mapping[Kind, int]] = {
     "boundary": 3,
 }
 # Two of these in one function can cancel each other out. The others lose something for good.
-_REVERSIBLE: Final[frozenset[Kind]] = frozenset(_STRENGTH) - {"return", "statement"}
+_REVERSIBLE: Final[frozenset[Kind]] = frozenset(_WEAKNESS) - {"return", "statement"}
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -104,6 +104,9 @@ def choose_mutations(
     pool = _in_turns(pool, lambda path, mutation: (path, mutation.line))
     pool = _in_turns(pool, lambda path, mutation: (path, mutation.function))
     pool = _in_turns(pool, lambda path, _: path)
+    # Code outside of functions runs when the file is loaded: that its change breaks something says
+    # little about the tests.
+    pool.sort(key=lambda located: not located[1].function)
     # The turns of files and functions may have brought the second of a line forward.
     return _first_of_lines_first(pool)[:MUTATIONS_MAX]
 
@@ -134,10 +137,7 @@ def together(ordered: Sequence[LocatedMutation]) -> list[LocatedMutation]:
 
 
 def _weakness(located: LocatedMutation) -> int:
-    """Code outside of functions runs when the file is loaded: that its change breaks something
-    says little about the tests."""
-    mutation = located[1]
-    return _STRENGTH[mutation.kind] + (0 if mutation.function else 2)
+    return _WEAKNESS[located[1].kind]
 
 
 def _in_turns(
