@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -106,20 +106,14 @@ class Mirror:
         return output.code == 0
 
     async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
-        """A commit on top of another one, with other contents of some files. It is on no branch."""
+        """The commit as it would be with other contents of some of its files, on no branch. In a
+        checkout of it, nothing shows that the files were changed."""
         ref = f"{VARIANTS}{uuid.uuid4().hex}"
-        tree = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
-        modes = {path: mode for mode, path in _modes(tree)}
-        stream = [
-            f"commit {ref}\nmark :1\ncommitter Shiftboss <shiftboss@localhost> 0 +0000\n"
-            f"data 0\nfrom {commit}\n".encode()
-        ]
-        for path, content in files.items():
-            change = f"M {modes[path]} inline {path}\ndata {len(content)}\n"
-            stream += [change.encode(), content, b"\n"]
-        stream.append(b"\nget-mark :1\n")
-        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1")
-        made = await self.output("changing a commit", *arguments, stdin=b"".join(stream))
+        original = await self.output("the commit", "cat-file", "commit", commit)
+        listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
+        stream = _variant_stream(ref, original, _modes(listed), files)
+        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
+        made = await self.output("changing a commit", *arguments, stdin=stream)
         await self.output("changing a commit", "update-ref", "-d", ref)
         return made.decode().strip()
 
@@ -181,12 +175,30 @@ class Mirror:
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
 
 
-def _modes(tree: bytes) -> Iterator[tuple[str, str]]:
-    """The mode and path of each entry that `git ls-tree -z` has listed."""
-    for entry in tree.split(b"\0"):
-        if entry:
-            mode, _, path = entry.decode(errors="surrogateescape").partition(" ")
-            yield mode, path.partition("\t")[2]
+def _modes(listed: bytes) -> dict[str, str]:
+    """The modes by path of what `git ls-tree -z` has listed."""
+    entries = listed.decode(errors="surrogateescape").split("\0")
+    return {entry.partition("\t")[2]: entry.partition(" ")[0] for entry in entries if "\t" in entry}
+
+
+def _variant_stream(
+    ref: str, original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]
+) -> bytes:
+    """The input for `git fast-import`, which prints the id of the new commit."""
+    head, _, message = original.partition(b"\n\n")
+    headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
+    people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
+    tree = next(value for name, value in headers if name == b"tree")
+    parents = [value for name, value in headers if name == b"parent"]
+    lines = [
+        *(f"commit {ref}".encode(), b"mark :1", *people),
+        *(b"data %d" % len(message), message),
+        *(b"%s %s" % (b"merge" if at else b"from", parent) for at, parent in enumerate(parents)),
+        b'M 040000 %s ""' % tree,
+    ]
+    for path, content in files.items():
+        lines += [f"M {modes[path]} inline {path}".encode(), b"data %d" % len(content), content]
+    return b"\n".join([*lines, b"", b"get-mark :1", b""])
 
 
 class Mirrors:
