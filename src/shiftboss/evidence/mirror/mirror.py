@@ -16,7 +16,8 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ LOCAL_FETCH_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
+VARIANTS: Final = "refs/variants/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
@@ -103,6 +105,18 @@ class Mirror:
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
         return output.code == 0
 
+    async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
+        """The commit as it would be with other contents of some of its files, on no branch. In a
+        checkout of it, nothing shows that the files were changed."""
+        ref = f"{VARIANTS}{uuid.uuid4().hex}"
+        original = await self.output("the commit", "cat-file", "commit", commit)
+        listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
+        stream = _variant_stream(ref, original, _modes(listed), files)
+        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
+        made = await self.output("changing a commit", *arguments, stdin=stream)
+        await self.output("changing a commit", "update-ref", "-d", ref)
+        return made.decode().strip()
+
     async def _create(self) -> None:
         """Under a temporary name first: a mirror with its final name is complete."""
         parent = self.path.parent
@@ -159,6 +173,32 @@ class Mirror:
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
+
+
+def _modes(listed: bytes) -> dict[str, str]:
+    """The modes by path of what `git ls-tree -z` has listed."""
+    entries = listed.decode(errors="surrogateescape").split("\0")
+    return {entry.partition("\t")[2]: entry.partition(" ")[0] for entry in entries if "\t" in entry}
+
+
+def _variant_stream(
+    ref: str, original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]
+) -> bytes:
+    """The input for `git fast-import`, which prints the id of the new commit."""
+    head, _, message = original.partition(b"\n\n")
+    headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
+    people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
+    tree = next(value for name, value in headers if name == b"tree")
+    parents = [value for name, value in headers if name == b"parent"]
+    lines = [
+        *(f"commit {ref}".encode(), b"mark :1", *people),
+        *(b"data %d" % len(message), message),
+        *(b"%s %s" % (b"merge" if at else b"from", parent) for at, parent in enumerate(parents)),
+        b'M 040000 %s ""' % tree,
+    ]
+    for path, content in files.items():
+        lines += [f"M {modes[path]} inline {path}".encode(), b"data %d" % len(content), content]
+    return b"\n".join([*lines, b"", b"get-mark :1", b""])
 
 
 class Mirrors:
