@@ -6,14 +6,18 @@ criterion itself, so that the code under test cannot tell them apart by these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from shiftboss.evidence.checks.canary import check_canaries
+from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
+from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
+from shiftboss.rules.claims.mutants.outcome import MutantResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
@@ -72,7 +76,7 @@ class Proof:
     async def make(self) -> list[CheckOutcome]:
         """The checks that apply. After one that failed, the others are not run."""
         checks: list[CheckOutcome] = []
-        for check in (self._base_tests, self._canaries):
+        for check in (self._base_tests, self._canaries, self._mutants):
             checked = await check()
             if checked is not None:
                 checks.append(checked)
@@ -120,6 +124,38 @@ class Proof:
         if self._tested.job.policy.canaries == "off":
             return None
         return await check_canaries(self._tested, self._text, self._argv, self._green)
+
+    async def _mutants(self) -> CheckOutcome | None:
+        tested = self._tested
+        if tested.job.policy.mutants == "off":
+            return None
+        work = ChangedWork(
+            tested.mirror, self._work.commits.start, tested.commit, self._work.net.files
+        )
+        green = GreenRun(self._text, self._green.result.duration_ms / 1000)
+        async with ReusedCheckout(tested.checkout) as reused:
+
+            async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+                async with reused.with_files(files) as checkout:
+                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+
+            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+                commit = await tested.mirror.variant(tested.commit, files)
+                async with replace(tested, commit=commit).checkout() as checkout:
+                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+
+            return await check_mutants(work, tested.job.policy, green, run, run_with_setup)
+
+
+def _mutant_result(run: CommandRun | None) -> MutantResult:
+    if run is None:  # the setup failed
+        return MutantResult(None)
+    tests = run.report.tests if run.report is not None else ()
+    failed = next((test.label for test in tests if test.outcome == "failed"), None)
+    result = run.result
+    return MutantResult(
+        result.exit_code, failed, result.timed_out, result.output_tail, result.duration_ms
+    )
 
 
 def _changed_base_path(file: FileChange) -> str | None:

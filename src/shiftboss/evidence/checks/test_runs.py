@@ -8,8 +8,10 @@ import json
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -78,20 +80,24 @@ class CommitUnderTest:
     job: VerificationJob
     deletion: BackgroundDelete
 
+    def checkout(
+        self, overlay: Mapping[str, bytes | None] = MappingProxyType({})
+    ) -> AbstractAsyncContextManager[CheckoutWithSetup]:
+        return checkout_with_setup(self.mirror, self.commit, self.job, self.deletion, overlay)
+
     async def run(
-        self,
-        argv: Sequence[str],
-        overlay: Mapping[str, bytes | None],
-        *,
-        seconds: float | None = None,
+        self, argv: Sequence[str], overlay: Mapping[str, bytes | None] = MappingProxyType({})
     ) -> CommandRun | None:
         """In a new checkout, with the files of `overlay`. None if its setup fails."""
-        async with checkout_with_setup(
-            self.mirror, self.commit, self.job, self.deletion, overlay
-        ) as checkout:
-            if checkout.failed_setup is not None:
-                return None
-            return await run_tests(checkout, argv, self.job, self.paths, seconds=seconds)
+        async with self.checkout(overlay) as checkout:
+            return await self.run_in(checkout, argv)
+
+    async def run_in(
+        self, checkout: CheckoutWithSetup, argv: Sequence[str], seconds: float | None = None
+    ) -> CommandRun | None:
+        if checkout.failed_setup is not None:
+            return None
+        return await run_tests(checkout, argv, self.job, self.paths, seconds=seconds)
 
 
 class _CachedReport(BaseModel):
@@ -134,7 +140,7 @@ class BaseRuns:
         """The report, and whether another run would give the same."""
         listed = await mirror.output("the files", "ls-tree", "-r", "-z", "--name-only", base)
         paths = [raw.decode(errors="backslashreplace") for raw in listed.split(b"\0") if raw]
-        run = await CommitUnderTest(mirror, base, paths, job, self._deletion).run(argv, {})
+        run = await CommitUnderTest(mirror, base, paths, job, self._deletion).run(argv)
         if run is None:
             return None, True
         if run.result.exit_code is None:
