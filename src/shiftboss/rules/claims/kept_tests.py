@@ -67,6 +67,12 @@ def is_test_file(path: str) -> bool:
     return kind is not None and (kind != "rust" or "tests" in path.split("/")[:-1])
 
 
+def scan_tests(path: str, text: str) -> list[ScannedTest]:
+    """The tests of a file; none if its name is not one of a file with tests."""
+    kind = language_of_tests(path)
+    return [] if kind is None else _scan(kind.split(",")[0], "", text)[1]
+
+
 def lost_tests(revisions: Iterable[FileRevision]) -> list[LostTest]:
     """The tests that were removed or disabled."""
     by_kind: dict[str, list[FileRevision]] = {}
