@@ -55,8 +55,9 @@ def _words(criterion: str) -> Sequence[str]:
 
 
 def _paths(word: str) -> Iterator[str]:
-    """`tests/test_a.py::test_b` names a file, and so does the module `tests.test_a`."""
-    if word.startswith("-"):
+    """`tests/test_a.py::test_b` names a file, and so does the module `tests.test_a`. The word of
+    `make test` and `npm test` is a command, even if there is a folder of this name."""
+    if word.startswith("-") or word == "test":
         return
     try:
         path = normalize_path(word.partition("::")[0]).removesuffix("/")
