@@ -169,6 +169,18 @@ def test_an_untracked_file_in_the_repository_is_a_warning_unless_it_is_copied(
     assert "is copied into every work tree" in copied.problems[0]
 
 
+def test_a_file_whose_content_git_has_anywhere_is_a_warning(project: Project) -> None:
+    project.repo.commit("seen", {"old_name.py": project.source.read_text()})
+    project.repo.commit("gone", {"old_name.py": "x"})
+    found = project.check(project.holding())
+    assert found.problems == []
+    (warning,) = found.warnings
+    assert f"git has the content of {project.source} in {project.repo.path}" in warning
+    project.source.write_text("# no tests\n")
+    project.repo.commit("the same", {"a.py": "# no tests\n"})
+    assert project.check(project.holding()) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

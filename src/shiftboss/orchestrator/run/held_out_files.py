@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from shiftboss.errors import InvalidPlan, ShiftbossError
-from shiftboss.evidence.mirror.objects import read_blobs
+from shiftboss.evidence.mirror.objects import RunGit, look_up, read_blobs
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.plan_branches import repo_path
@@ -23,6 +24,7 @@ from shiftboss.rules.plans.graph import repo_of
 from shiftboss.rules.plans.held_out import (
     VISIBLE_TESTS_MIN,
     ExposedFile,
+    Exposure,
     files_named_by,
     named_test_paths,
 )
@@ -115,22 +117,52 @@ def _sources(plan: Plan, plan_file: Path) -> Iterator[tuple[Path, KeyPath]]:
 
 async def _find_exposed(repo: PlanRepo, files: Mapping[Path, KeyPath]) -> list[ExposedFile]:
     top = await asyncio.to_thread(_top_of, repo_path(repo))
-    inside = {} if top is None else _inside(top, files)
-    if top is None or not inside:
+    if top is None:
         return []
+    inside = _inside(top, files)
     try:
-        tracked = await _tracked(top, repo, sorted(inside))
+        tracked = await _tracked(top, repo, sorted(inside)) if inside else set()
+        stored = await _stored(top, files.keys() - inside.values())
     except ShiftbossError:
         return []  # the preflight reports a repository that cannot be read
     copied = {posixpath.normpath(name) for name in repo.copy_files}
 
-    def how(name: str) -> Literal["tracked", "copied", "untracked"]:
-        return "tracked" if name in tracked else "copied" if name in copied else "untracked"
+    def exposed(file: Path, how: Exposure) -> ExposedFile:
+        return ExposedFile(files[file], str(file), repo.path or str(top), how)
 
     return [
-        ExposedFile(files[file], str(file), repo.path or str(top), how(name))
-        for name, file in inside.items()
+        *(
+            exposed(
+                file,
+                "tracked" if name in tracked else "copied" if name in copied else "untracked",
+            )
+            for name, file in inside.items()
+        ),
+        *(exposed(file, "stored") for file in stored),
     ]
+
+
+async def _stored(top: Path, files: Collection[Path]) -> list[Path]:
+    """Those whose content git has under any name, in any commit. Only files with tests: others may
+    well have the same content as a file of the repository."""
+    blobs = await asyncio.to_thread(lambda: dict(_blobs(files)))
+    if not blobs:
+        return []
+    found = await look_up(_with_input(await GitRepo.at(top)), list(blobs))
+    return [file for file, blob in zip(blobs.values(), found, strict=True) if blob is not None]
+
+
+def _blobs(files: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    """By the names that git gives their contents."""
+    for file in files:
+        try:
+            text = _read(file)
+        except ValueError:
+            continue  # reported as a problem of the plan
+        if scan_tests(file.name, text):
+            content = text.encode()
+            named = b"blob %d\0%b" % (len(content), content)
+            yield hashlib.sha1(named, usedforsecurity=False).hexdigest(), file
 
 
 def _inside(top: Path, files: Iterable[Path]) -> dict[str, Path]:
@@ -161,6 +193,13 @@ async def _list_files(git_repo: GitRepo, repo: PlanRepo, paths: Sequence[str]) -
     return [name for name in output.out.decode(errors="surrogateescape").split("\0") if name]
 
 
+def _with_input(git_repo: GitRepo) -> RunGit:
+    async def run(arguments: Sequence[str], stdin: bytes) -> GitOutput:
+        return await git_repo.run(arguments, stdin=stdin)
+
+    return run
+
+
 def _start_of(repo: PlanRepo) -> str:
     return "HEAD" if repo.branch is None else f"refs/heads/{repo.branch}"
 
@@ -186,10 +225,7 @@ async def _count_tests(repo: PlanRepo, tasks: Sequence[PlanTask]) -> dict[str, i
     git_repo = await GitRepo.at(repo_path(repo))
     paths = sorted({path for task in tasks for path in named_test_paths(task)})
     there = await _list_files(git_repo, repo, paths)
-
-    async def run(arguments: Sequence[str], stdin: bytes) -> GitOutput:
-        return await git_repo.run(arguments, stdin=stdin)
-
+    run = _with_input(git_repo)
     counts: dict[str, int] = {}
     for task in tasks:
         files = files_named_by(task, there)

@@ -22,14 +22,18 @@ VISIBLE_TESTS_MIN: Final = 3
 _ELSEWHERE: Final = "keep the plan and its held-out files outside of the repository"
 
 
+Exposure = Literal["tracked", "copied", "untracked", "stored"]
+
+
 class ExposedFile(NamedTuple):
-    """A plan with held-out tests, or a file of them, that is in the folder of a repo. `path` is its
-    key in the plan. Work trees have the files that are tracked or copied."""
+    """A plan with held-out tests, or a file of them, that agents in a repo could see. `path` is its
+    key in the plan. Work trees have the files that are tracked or copied. `stored`: the file itself
+    is elsewhere, but git has its content, for example in an older commit."""
 
     path: KeyPath
     file: str
     repo: str
-    how: Literal["tracked", "copied", "untracked"]
+    how: Exposure
 
 
 def judge_exposed(files: Iterable[ExposedFile]) -> Iterator[PreflightFinding]:
@@ -38,9 +42,14 @@ def judge_exposed(files: Iterable[ExposedFile]) -> Iterator[PreflightFinding]:
             message = f"git tracks {file}, so that the agents in {repo} see it; {_ELSEWHERE}"
         elif how == "copied":
             message = f"{file} is copied into every work tree of {repo}; {_ELSEWHERE}"
+        elif how == "stored":
+            message = (
+                f"git has the content of {file} in {repo}, where agents can find it; hold out "
+                "other tests"
+            )
         else:
             message = f"{file} is in the folder of {repo}, where agents may look; {_ELSEWHERE}"
-        yield PreflightFinding(path, message, is_warning=how == "untracked")
+        yield PreflightFinding(path, message, is_warning=how in ("untracked", "stored"))
 
 
 def named_test_paths(task: PlanTask) -> list[str]:
