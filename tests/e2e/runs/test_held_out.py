@@ -81,6 +81,10 @@ def test_nothing_that_an_agent_can_look_at_has_the_held_out_tests(project: PlanP
     ]:
         assert MARKER not in text.lower(), what
 
+    (project.folder / SOURCE).write_text(HELD_OUT + "# more\n")
+    assert project.run()["landed"] == ["sums"]
+    assert "sums: held_out changed in the plan; the server keeps the earlier" in project.log()
+
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     """Everything that the run has left, but for its input and the database."""

@@ -108,7 +108,7 @@ class TaskStarter:
         if task.criteria and task.criteria != contract["success_criteria"]:
             changed.append("criteria")
         tests = self._run.held_out.get(task.id)
-        if view["held_out"] != (None if tests is None else held_out_hash(tests)):
+        if view.get("held_out") != (None if tests is None else held_out_hash(tests)):
             changed.append("held_out")
         return changed
 
