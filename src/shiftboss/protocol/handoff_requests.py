@@ -12,6 +12,7 @@ from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
     DEFAULT_CONTACT,
     Criterion,
+    HeldOutTests,
     PathPatterns,
     Prose,
     VerificationPolicy,
@@ -45,7 +46,8 @@ class SpawnSubtaskRequest(BusRequest):
     Defaults: `repo` is the server's repository, `base` its HEAD, `branch` the one that is checked
     out. `merges` names the accepted task whose work this task merges; this task takes over its lock
     on the repo. `landing` says how accepted work reaches its target: as it is, or squashed into one
-    commit. With `review: required` it lands only when the operator has approved it.
+    commit. With `review: required` it lands only when the operator has approved it. `held_out` are
+    tests that the worker does not see; only the operator may give them.
     """
 
     bead_id: TaskId
@@ -71,6 +73,7 @@ class SpawnSubtaskRequest(BusRequest):
     merges: TaskId | None = None
     landing: Landing = "merge"
     review: Review = "none"
+    held_out: HeldOutTests | None = Field(default=None, repr=False)
     # Submit the task at once, as submit_task does.
     submit: bool = False
 
@@ -125,7 +128,8 @@ class ShowHandoffRequest(BusRequest):
 
 
 class HandoffView(Answer):
-    """`last_claim` is the newest claim with its verdict."""
+    """`last_claim` is the newest claim with its verdict. `held_out` is the SHA-256 of the held-out
+    tests, if there are any."""
 
     bead_id: str
     version: int
@@ -144,6 +148,7 @@ class HandoffView(Answer):
     last_claim: dict[str, Any] | None
     landing: str
     review: str
+    held_out: str | None = None
 
 
 class RequestScopeRequest(BusRequest):

@@ -15,7 +15,12 @@ from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
 from shiftboss.coordinator.handoffs.refusals import note_refusal
-from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import (
+    SpawnPolicy,
+    check_request,
+    normalised_paths,
+    refuse_held_out,
+)
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
     InvalidRequest,
@@ -98,6 +103,7 @@ class HandoffService:
     ) -> SpawnAnswer:
         """A repeated request gets the same answer."""
         self._spawning.check_open()
+        refuse_held_out(request)
         return await self._spawn(request, replace=False)
 
     async def spawn_subtask(

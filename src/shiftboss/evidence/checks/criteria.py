@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Final
 
 from shiftboss.evidence.checks.commit import ClaimedCommit
+from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out
 from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
 from shiftboss.evidence.checks.proof import Proof, judged_tests
 from shiftboss.evidence.checks.scope import ClaimedWork
@@ -77,7 +79,36 @@ class CriteriaCheck:
         if self._setup is None and self._job.policy.setup:
             async with self._checkout() as checkout:
                 self._setup = checkout.setup
-        return [*(self._setup or ()), *criteria]
+        held_out = await self._held_out(criteria)
+        return [*(self._setup or ()), *criteria, *held_out]
+
+    async def _held_out(self, criteria: Sequence[CheckOutcome]) -> list[CheckOutcome]:
+        """Only for work that the worker's own tests do not refuse already."""
+        if self._work is None or not all(check.holds for check in criteria):
+            return []
+        results = [check.result for check in criteria if check.result.check == "criterion"]
+        green = {
+            result.subject: result.tests
+            for result in results
+            if result.subject is not None and result.tests is not None
+        }
+        checked = await check_held_out(self._run_with_files, self._job, green)
+        return [] if checked is None else [checked]
+
+    async def _run_with_files(
+        self, overlay: Mapping[str, bytes], argv: Sequence[str]
+    ) -> HeldOutRun:
+        tested = replace(self._tested, paths=[*self._tested.paths, *overlay])
+        run = await tested.run(argv, overlay)
+        if run is None:
+            return HeldOutRun(None, (), None, 0)
+        report = run.report
+        return HeldOutRun(
+            run.result.exit_code,
+            report.tests if report is not None else (),
+            report.totals if report is not None else None,
+            run.result.duration_ms,
+        )
 
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self._mirror, self._commit, self._job, self._deletion)

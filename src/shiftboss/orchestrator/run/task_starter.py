@@ -22,6 +22,7 @@ from shiftboss.orchestrator.git.base_commit import base_commit
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.protocol.handoffs import held_out_hash
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.branch_names import task_branch
@@ -106,6 +107,9 @@ class TaskStarter:
             changed.append("files_owned")
         if task.criteria and task.criteria != contract["success_criteria"]:
             changed.append("criteria")
+        tests = self._run.held_out.get(task.id)
+        if view.get("held_out") != (None if tests is None else held_out_hash(tests)):
+            changed.append("held_out")
         return changed
 
     async def retry_failed(self) -> None:
@@ -196,6 +200,7 @@ class TaskStarter:
                 policy=repo.verification.model_dump(mode="json"),
                 landing=run.landing(task),
                 review=run.review(task),
+                held_out=run.held_out_of(task),
                 submit=True,
             )
         except (OwnershipOverlap, RepoBlocked, DependenciesUnfinished) as error:

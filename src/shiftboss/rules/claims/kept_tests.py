@@ -77,6 +77,12 @@ def is_harness_file(path: str) -> bool:
     return is_test_file(path) or name == "conftest.py" or not _HARNESS_FOLDERS.isdisjoint(folders)
 
 
+def scan_tests(path: str, text: str) -> list[ScannedTest]:
+    """The tests of a file; none if its name is not one of a file with tests."""
+    kind = language_of_tests(path)
+    return [] if kind is None else _scan(kind.split(",")[0], "", text)[1]
+
+
 def lost_tests(revisions: Iterable[FileRevision]) -> list[LostTest]:
     """The tests that were removed or disabled."""
     by_kind: dict[str, list[FileRevision]] = {}

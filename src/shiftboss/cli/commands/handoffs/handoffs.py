@@ -16,6 +16,8 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     DescriptionFile,
     Files,
     Generated,
+    HeldOut,
+    HeldOutCriterion,
     LandingKind,
     LandingOption,
     OnlyPrompt,
@@ -31,6 +33,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Target,
     Title,
     Trait,
+    held_out_tests,
     owned_files,
     resolve_repo,
 )
@@ -71,6 +74,8 @@ def spawn(
     readonly: Readonly = None,
     generated: Generated = None,
     setup: Setup = None,
+    held_out: HeldOut = None,
+    held_out_criterion: HeldOutCriterion = None,
     trait: Trait = None,
     submit: Submit = False,
     replace: Replace = False,
@@ -102,8 +107,13 @@ def spawn(
         "traits": trait or [],
         "submit": submit,
     }
+    tests = held_out_tests(held_out, held_out_criterion)
+    if tests is not None:
+        request["held_out"] = tests
     if replace:
         answer = session.call_as_operator("replace_handoff", swarm, **request)
+    elif tests is not None:
+        answer = session.call_as_operator("spawn_subtask", swarm, **request)
     else:
         answer = session.call_maybe_as_operator(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
