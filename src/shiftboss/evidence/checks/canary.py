@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
 from shiftboss.evidence.mirror.objects import regular_files
+from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import Canary, CheckResult, Violation
 from shiftboss.rules.claims.canaries.judgement import (
     CanaryJudgement,
@@ -136,6 +137,19 @@ async def _read(tested: CommitUnderTest, paths: Sequence[str]) -> dict[str, str]
         except UnicodeDecodeError:
             continue
     return {path: text for path, text in texts.items() if text}
+
+
+def sabotage_files(tests: HeldOutTests) -> HeldOutTests | None:
+    """The same files with one sabotaged test in each. None if none can be sabotaged."""
+    options = _options(tests.files)
+    if not options:
+        return None
+    chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
+    sabotaged = {
+        path: apply_sabotages(path, text, chosen.get(path, ()), secrets.token_hex(8))
+        for path, text in tests.files.items()
+    }
+    return tests.model_copy(update={"files": sabotaged})
 
 
 async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]) -> CheckOutcome:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Final
 
+from shiftboss.evidence.checks.canary import sabotage_files
 from shiftboss.evidence.checks.commit import ClaimedCommit
-from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out
+from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out, not_failing
 from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
 from shiftboss.evidence.checks.proof import Proof, judged_tests
 from shiftboss.evidence.checks.scope import ClaimedWork
@@ -93,7 +95,23 @@ class CriteriaCheck:
             if result.subject is not None and result.tests is not None
         }
         checked = await check_held_out(self._run_with_files, self._job, green)
-        return [] if checked is None else [checked]
+        if checked is None:
+            return []
+        if checked.result.outcome == "passed" and self._job.policy.canaries == "on":
+            checked = await self._sabotaged_held_out(checked)
+        return [checked]
+
+    async def _sabotaged_held_out(self, checked: CheckOutcome) -> CheckOutcome:
+        """Code that forges a report when it sees a test that it does not know is noticed here."""
+        assert self._job.held_out is not None
+        sabotaged = await asyncio.to_thread(sabotage_files, self._job.held_out)
+        if sabotaged is None:
+            return checked
+        again = await check_held_out(
+            self._run_with_files, self._job.model_copy(update={"held_out": sabotaged}), {}
+        )
+        assert again is not None
+        return checked if again.result.outcome == "failed" else not_failing(checked)
 
     async def _run_with_files(
         self, overlay: Mapping[str, bytes], argv: Sequence[str]

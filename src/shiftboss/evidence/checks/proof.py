@@ -29,7 +29,7 @@ BASE_BYTES_MAX: Final = 64 * 2**20
 _HINTS: Final = {
     "criterion": "run it in a fresh clone of the commit; the check has the end of its output",
     "base_tests": "the work must pass these tests as they were; if their expectations have to "
-    "change, say so with dispute_contract: the operator can name them in expectations_change",
+    "change, the contract must name them in expectations_change, or ask for a waiver of base_tests",
 }
 
 

@@ -249,6 +249,8 @@ def _files(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
     yield from invalid_patterns((*path, "files_owned"), owned)
     yield from invalid_patterns((*path, "files_readonly"), readonly)
+    changing = strings(task.get("expectations_change"))
+    yield from invalid_patterns((*path, "expectations_change"), changing)
     readonly_forms = {form for _, pattern in readonly for form in _normal_forms(pattern)}
     for index, pattern in owned:
         if not readonly_forms.isdisjoint(_normal_forms(pattern)):

@@ -14,6 +14,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     DependsOn,
     Description,
     DescriptionFile,
+    ExpectationsChange,
     Files,
     Generated,
     HeldOut,
@@ -73,6 +74,7 @@ def spawn(
     criterion: Criterion = None,
     readonly: Readonly = None,
     generated: Generated = None,
+    expectations_change: ExpectationsChange = None,
     setup: Setup = None,
     held_out: HeldOut = None,
     held_out_criterion: HeldOutCriterion = None,
@@ -103,7 +105,11 @@ def spawn(
         "strategy": strategy,
         "success_criteria": criterion or [],
         "files_readonly": readonly,
-        "policy": {"generated": generated or [], "setup": setup or []},
+        "policy": {
+            "generated": generated or [],
+            "expectations_change": expectations_change or [],
+            "setup": setup or [],
+        },
         "traits": trait or [],
         "submit": submit,
     }

@@ -163,7 +163,8 @@ def waive(
         str,
         typer.Option(
             metavar="CHECK",
-            help="ancestry, branch, scope, tests_kept, setup or criterion.",
+            help="ancestry, branch, scope, tests_kept, setup, criterion, base_tests, canary, "
+            "mutants or held_out.",
         ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the receipt.")],
