@@ -163,8 +163,7 @@ def waive(
         str,
         typer.Option(
             metavar="CHECK",
-            help="ancestry, branch, scope, tests_kept, setup, criterion, base_tests, canary, "
-            "mutants or held_out.",
+            help="Any check of a verdict but commit, such as scope, tests_kept or mutants.",
         ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the receipt.")],
