@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.repos import UNCONTAINED, Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-04", "HO-05")
@@ -130,7 +130,7 @@ def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Rep
 def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: true", "Command passes: true"]
-    policy = {"setup": [f"mkdir {tmp_path}/once"]}
+    policy = UNCONTAINED | {"setup": [f"mkdir {tmp_path}/once"]}
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=policy))
     assert [check.outcome for check in verdict.checks[5:]] == ["passed", "passed", "failed"]
     assert not verdict.accepted
@@ -139,7 +139,7 @@ def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo
 def test_checkouts_are_removed_completely(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: mkdir -m 000 shut", "Command passes: chmod 555 src .."]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria))
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=UNCONTAINED))
     assert verdict.accepted, verdict.checks
     checkouts = tmp_path / "verifier" / "checkouts"
     assert [one.name for one in checkouts.rglob("*")] == ["trash"]

@@ -9,8 +9,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
+from shiftboss.evidence.commands.command import (
+    Limits,
+    Sandbox,
+    checkout_environment,
+    run_command,
+)
+from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
 from shiftboss.rules.claims.verdicts import CheckOutcome, is_waived, unverifiable
@@ -34,6 +41,13 @@ _CONFIG: Final = """\
 """
 
 
+_HINT: Final = "run it in a fresh clone of the commit; the check has the end of its output"
+_SANDBOX_HINT: Final = (
+    "ask the operator: `shiftboss doctor` on the machine of the verifier says what it lacks; with "
+    "`sandbox: auto` in the policy, commands run without a sandbox there"
+)
+
+
 class Checkout(NamedTuple):
     """`home` is an empty folder beside the files: the home folder of commands."""
 
@@ -46,6 +60,11 @@ class Checkout(NamedTuple):
     @property
     def home(self) -> Path:
         return self.folder / "home"
+
+    @property
+    def temporary(self) -> Path:
+        """In a sandbox, it stands for the folders of the system for temporary files."""
+        return self.folder / "tmp"
 
 
 @asynccontextmanager
@@ -88,22 +107,27 @@ def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:
     (own / "config").write_text(_CONFIG)
     (own / "HEAD").write_text(f"{commit}\n")
     checkout.home.mkdir()
+    checkout.temporary.mkdir()
 
 
 class CheckoutWithSetup(NamedTuple):
     """A checkout in which the setup commands of the policy were run.
 
-    `setup` are their results, `failed_setup` is the first that failed, if one did.
+    `sandbox` contains the criteria. `setup` are the results of the setup commands, `failed_setup`
+    is the first that failed, if one did.
     """
 
     checkout: Checkout
     limits: Limits
     environment: Mapping[str, str]
+    sandbox: Sandbox
     setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
     async def run(self, argv: Sequence[str]) -> CommandResult:
-        return await run_command(argv, self.checkout.files, self.limits, self.environment)
+        return await run_command(
+            argv, self.checkout.files, self.limits, self.environment, self.sandbox
+        )
 
 
 @asynccontextmanager
@@ -113,7 +137,8 @@ async def checkout_with_setup(
     async with clean_checkout(mirror, commit, deletion) as checkout:
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
-        prepared = CheckoutWithSetup(checkout, limits, environment)
+        for_setup, for_criteria = await _sandboxes(mirror, checkout, job.policy)
+        prepared = CheckoutWithSetup(checkout, limits, environment, for_setup)
         setup: list[CheckOutcome] = []
         failed_setup: str | None = None
         for text in job.policy.setup:
@@ -123,7 +148,37 @@ async def checkout_with_setup(
             setup.append(await _run_setup(prepared, text))
             if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
                 failed_setup = text
-        yield prepared._replace(setup=setup, failed_setup=failed_setup)
+        yield prepared._replace(sandbox=for_criteria, setup=setup, failed_setup=failed_setup)
+
+
+async def _sandboxes(
+    mirror: Mirror, checkout: Checkout, policy: VerificationPolicy
+) -> tuple[Sandbox, Sandbox]:
+    """Those of the setup commands and of the criteria, which may differ in their network."""
+    if policy.sandbox == "off":
+        off = Sandbox("none: switched off by the policy")
+        return off, off
+    backend = await find_backend()
+    if policy.sandbox == "required" and backend.name is None:
+        reason = f"the policy requires a sandbox, and there is none here: {backend.reason}"
+        missing = Sandbox(f"none: {backend.reason}", refusal=reason)
+        return missing, missing
+    return await asyncio.to_thread(_contain, backend, mirror, checkout, policy.network)
+
+
+def _contain(
+    backend: Backend, mirror: Mirror, checkout: Checkout, network: str
+) -> tuple[Sandbox, Sandbox]:
+    containment = Containment(
+        writable=[checkout.files, checkout.home],
+        temporary=checkout.temporary,
+        hidden=[*mirror.hidden, checkout.folder.parent],
+        readable=[mirror.path / "objects"],
+    )
+    return (
+        contain(backend, containment._replace(network=network != "none")),
+        contain(backend, containment._replace(network=network == "all")),
+    )
 
 
 def skipped_by(failed_setup: str) -> str:
@@ -142,8 +197,12 @@ def checked_command(
         exit_code=result.exit_code,
         output_tail=result.output_tail,
         duration_ms=result.duration_ms,
+        sandbox=result.sandbox,
     )
-    return CheckOutcome(check_result, [] if problem is None else [_violation(check, text, problem)])
+    if problem is None:
+        return CheckOutcome(check_result)
+    hint = _SANDBOX_HINT if result.sandbox_is_missing else _HINT
+    return CheckOutcome(check_result, [_violation(check, text, problem, hint)])
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:
@@ -162,9 +221,5 @@ async def _run_setup(checkout: CheckoutWithSetup, text: str) -> CheckOutcome:
     return checked_command("setup", text, result, None if result.exit_code == 0 else result.message)
 
 
-def _violation(check: CheckName, text: str, reason: str) -> Violation:
-    return Violation(
-        check=check,
-        message=f"{text}: {reason}",
-        hint="run it in a fresh clone of the commit; the check has the end of its output",
-    )
+def _violation(check: CheckName, text: str, reason: str, hint: str = _HINT) -> Violation:
+    return Violation(check=check, message=f"{text}: {reason}", hint=hint)
