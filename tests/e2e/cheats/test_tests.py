@@ -72,7 +72,10 @@ def test_criteria_are_run_on_the_commit_and_their_evidence_is_kept(
         "Command passes: false",
         "it is beautiful",
     ]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    (verdict,) = verify(
+        tmp_path,
+        repo.job(criteria=criteria, policy={"setup": ["touch made"], "generated": ["made"]}),
+    )
     setup, seen, failed, prose = verdict.checks[5:]
     assert (setup.check, setup.outcome) == ("setup", "passed")
     assert (seen.outcome, seen.exit_code, seen.output_tail) == ("passed", 0, "seen\n")
@@ -122,7 +125,10 @@ def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo:
 def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: rm made", "it is beautiful", "Command passes: rm made"]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    (verdict,) = verify(
+        tmp_path,
+        repo.job(criteria=criteria, policy={"setup": ["touch made"], "generated": ["made"]}),
+    )
     assert verdict.accepted, verdict.violations
     assert [check.check for check in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
 

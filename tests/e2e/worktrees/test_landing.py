@@ -96,7 +96,7 @@ async def test_the_policys_setup_runs_first(project: Project, lander: Lander) ->
     outcome = await lander.land(replace(work, policy=VerificationPolicy(setup=["false"])))
     assert isinstance(outcome, LandingRefused)
     assert outcome.check == "false"
-    policy = VerificationPolicy(setup=["touch made"])
+    policy = VerificationPolicy(setup=["touch made"], generated=["made"])
     assert isinstance(await lander.land(replace(work, policy=policy)), Landed)
 
 

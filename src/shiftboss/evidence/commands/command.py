@@ -21,6 +21,7 @@ from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
+from shiftboss.system.orphans import ORPHANS
 from shiftboss.system.processes import module_argv
 
 _SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
@@ -128,16 +129,19 @@ async def _supervise(
 
 async def _start_supervisor(mark: str) -> Process:
     """Without an environment: the command could read it, and ours may contain secrets."""
-    return await start_process(
-        tuple(module_argv(_SUPERVISOR)),
-        partial(_release, mark=mark),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
+    with ORPHANS.starting():
+        supervisor = await start_process(
+            tuple(module_argv(_SUPERVISOR)),
+            partial(_release, mark=mark),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        ORPHANS.keep(supervisor.pid)
+    return supervisor
 
 
 async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
@@ -161,8 +165,11 @@ async def _release(supervisor: Process, mark: str) -> None:
     except TimeoutError:
         supervisor.kill()
         code = await wait_for_end(supervisor)
+    ORPHANS.forget(supervisor.pid)
     if code != 0:
         await asyncio.to_thread(end_marked, _MARK, mark)
+        await ORPHANS.end()
+    ORPHANS.reap()
 
 
 def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:

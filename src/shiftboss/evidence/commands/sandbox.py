@@ -91,19 +91,24 @@ def contain(backend: Backend, containment: Containment) -> Sandbox:
 def mounts_of(containment: Containment) -> list[Mount]:
     """Each mount after those that it is inside of."""
     mounts = {_SHARED_MEMORY: Mount("memory", _SHARED_MEMORY, "", SHARED_MEMORY_MEGABYTES)}
-    hidden = [path for path in (*containment.hidden, *_usual_secrets()) if path.exists()]
+    hidden = [path for path in (*containment.hidden, *_usual_secrets()) if _can_see(path)]
     for path in map(os.path.realpath, hidden):
         mounts[path] = (
             Mount("empty", path) if Path(path).is_dir() else Mount("read", path, os.devnull)
         )
     for path in map(os.path.realpath, _TEMPORARY_FOLDERS):
-        if Path(path).is_dir():
+        if _can_see(path):
             mounts[path] = Mount("write", path, os.path.realpath(containment.temporary))
     for path in map(os.path.realpath, [*containment.readable, *_tools_in_temporary_folders()]):
         mounts.setdefault(path, Mount("read", path, path))
     for path in map(os.path.realpath, containment.writable):
         mounts[path] = Mount("write", path, path)
     return [mounts[path] for path in sorted(mounts, key=lambda path: path.split("/"))]
+
+
+def _can_see(path: str | Path) -> bool:
+    """Whether there is such a path, and we may know it: what we cannot see, no command can."""
+    return os.access(path, os.F_OK)
 
 
 def state_paths(folder: Path) -> list[Path]:
@@ -134,7 +139,7 @@ def _tools_in_temporary_folders() -> list[Path]:
     return [
         folder
         for folder in folders
-        if folder.is_dir() and not set(roots).isdisjoint(folder.parents)
+        if _can_see(folder) and not set(roots).isdisjoint(folder.parents)
     ]
 
 

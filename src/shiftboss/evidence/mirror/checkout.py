@@ -16,15 +16,25 @@ from shiftboss.evidence.commands.command import (
     run_command,
 )
 from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
+from shiftboss.evidence.mirror.comparison import KeptIndex, compare, keep_index
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
-from shiftboss.rules.claims.verdicts import CheckOutcome, is_waived, unverifiable
+from shiftboss.rules.claims.verdicts import (
+    CheckOutcome,
+    is_waived,
+    passed_unless_violated,
+    unverifiable,
+    with_waivers,
+)
+from shiftboss.rules.paths.setup_changes import setup_violations
 from shiftboss.system.background_delete import BackgroundDelete
 from shiftboss.system.git import checked, git
 
 CHECKOUT_SECONDS: Final = 300.0
+# The subject of the check, for waivers.
+ALTERED: Final = "the checkout equals the commit after the setup"
 
 # Attributes of the commit may name filters; without a configuration, these do nothing.
 _CONFIG: Final = """\
@@ -139,16 +149,44 @@ async def checkout_with_setup(
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
         for_setup, for_criteria = await _sandboxes(mirror, checkout, job.policy)
         prepared = CheckoutWithSetup(checkout, limits, environment, for_setup)
-        setup: list[CheckOutcome] = []
-        failed_setup: str | None = None
-        for text in job.policy.setup:
-            if failed_setup is not None:
-                setup.append(unverifiable("setup", skipped_by(failed_setup), text))
-                continue
-            setup.append(await _run_setup(prepared, text))
-            if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
-                failed_setup = text
+        setup, failed_setup = await _set_up(prepared, mirror, job)
         yield prepared._replace(sandbox=for_criteria, setup=setup, failed_setup=failed_setup)
+
+
+async def _set_up(
+    prepared: CheckoutWithSetup, mirror: Mirror, job: VerificationJob
+) -> tuple[list[CheckOutcome], str | None]:
+    """The results of the setup, and what failed, if something did."""
+    if not job.policy.setup:
+        return [], None
+    index = await keep_index(prepared.checkout.files)
+    setup: list[CheckOutcome] = []
+    failed_setup: str | None = None
+    for text in job.policy.setup:
+        if failed_setup is not None:
+            setup.append(unverifiable("setup", skipped_by(failed_setup), text))
+            continue
+        setup.append(await _run_setup(prepared, text))
+        if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
+            failed_setup = text
+    if failed_setup is not None:
+        return setup, failed_setup
+    altered = await _check_unaltered(mirror, prepared.checkout, index, job)
+    return [*setup, *altered], ALTERED if any(not check.holds for check in altered) else None
+
+
+async def _check_unaltered(
+    mirror: Mirror, checkout: Checkout, index: KeptIndex, job: VerificationJob
+) -> list[CheckOutcome]:
+    """The check that fails if the checkout is not what was committed any more. Nothing is reported
+    if it is, because no command of the contract asked for it."""
+    changes = await compare(checkout.files, index, _CONFIG, mirror.path)
+    violations = setup_violations(changes, job.policy.generated)
+    if not violations:
+        return []
+    outcome = passed_unless_violated("setup", violations, "")
+    named = outcome.result.model_copy(update={"subject": ALTERED})
+    return [with_waivers(outcome._replace(result=named), job.waivers)]
 
 
 async def _sandboxes(
