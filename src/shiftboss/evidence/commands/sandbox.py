@@ -161,7 +161,7 @@ def bubblewrap_argv(program: str, mounts: Iterable[Mount], *, network: bool) -> 
 
 def _bubblewrap_mount(mount: Mount) -> list[str]:
     if mount.kind in ("empty", "memory"):
-        return ["--size", str(mount.size_megabytes * 2**20), "--tmpfs", mount.target]
+        return ["--tmpfs", mount.target]  # older versions have no --size
     return ["--bind" if mount.kind == "write" else "--ro-bind", mount.source, mount.target]
 
 

@@ -52,6 +52,7 @@ _CONFIG: Final = """\
 
 
 _HINT: Final = "run it in a fresh clone of the commit; the check has the end of its output"
+_CONTAINED_HINT: Final = f"{_HINT}; it ran in a sandbox: see `network` and `sandbox` in the policy"
 _SANDBOX_HINT: Final = (
     "ask the operator: `shiftboss doctor` on the machine of the verifier says what it lacks; with "
     "`sandbox: auto` in the policy, commands run without a sandbox there"
@@ -239,8 +240,14 @@ def checked_command(
     )
     if problem is None:
         return CheckOutcome(check_result)
-    hint = _SANDBOX_HINT if result.sandbox_is_missing else _HINT
-    return CheckOutcome(check_result, [_violation(check, text, problem, hint)])
+    return CheckOutcome(check_result, [_violation(check, text, problem, _hint(check, result))])
+
+
+def _hint(check: CheckName, result: CommandResult) -> str:
+    if result.sandbox_is_missing:
+        return _SANDBOX_HINT
+    is_contained = result.sandbox is not None and not result.sandbox.startswith("none")
+    return _CONTAINED_HINT if is_contained and check != "setup" else _HINT
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:
