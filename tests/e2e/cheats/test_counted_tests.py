@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.repos import Repo, outcomes, waiver
+from tests.repos import UNCONTAINED, Repo, outcomes, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-05")
@@ -72,7 +72,7 @@ def test_passing_the_tests_of_the_base_is_accepted_and_the_base_is_counted_once(
     note = f"\nopen({str(log)!r}, 'a').write('x')\n"
     repo.base = repo.commit("count", {"tests/test_sums.py": SUMS + note})
     repo.commit("work", {"shop.py": SHOP})
-    once = {"canaries": "off", "mutants": "off"}
+    once = {"canaries": "off", "mutants": "off", **UNCONTAINED}
     job = repo.job(owned=["shop.py", "tests/"], criteria=[UNITTEST], policy=once)
     for runs in (2, 3):
         (verdict,) = verify(tmp_path, job)

@@ -49,7 +49,8 @@ class _Verification(NamedTuple):
 
 class Verifier:
     """Keeps mirrors in its folder, and checkouts beside them or in `checkouts`. Verifies `at_once`
-    claims concurrently, but only one of each repository."""
+    claims concurrently, but only one of each repository. Commands see neither its folder nor what
+    is `hidden`."""
 
     def __init__(
         self,
@@ -59,8 +60,9 @@ class Verifier:
         at_once: int = 2,
         ask_ci: AskCi = no_ci,
         writing: asyncio.Lock | None = None,
+        hidden: Sequence[Path] = (),
     ) -> None:
-        self._mirrors = Mirrors(folder / "mirrors")
+        self._mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
         self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
         self._base_runs = BaseRuns(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.repository import existing_folder
@@ -49,10 +50,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`."""
+    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
+    folders and files that commands in a checkout must not see."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
         self.path = path
+        self.hidden = hidden
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -204,16 +207,24 @@ def _variant_stream(
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
         self._folder = folder
+        self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
 
     async def of(self, repo: str) -> Mirror:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source)
+            self._mirrors[source] = Mirror(
+                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
+            )
         return self._mirrors[source]
+
+
+def _state_beside(source: str) -> list[Path]:
+    """The state folder of runs in the repository, where it usually is."""
+    return [Path(source).parent / STATE_FOLDER] if source.startswith("/") else []
 
 
 async def _source_of(repo: str) -> str:

@@ -37,7 +37,8 @@ class CheckableCriterion:
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """How a command ended. `exit_code` is the negative signal number if a signal killed it, None if
-    it was stopped or never started. `message` describes the end."""
+    it was stopped or never started. `message` describes the end, `sandbox` what contained it.
+    `sandbox_is_missing`: it was not run, because the policy requires a sandbox."""
 
     exit_code: int | None
     timed_out: bool
@@ -45,6 +46,8 @@ class CommandResult:
     output_tail: str
     duration_ms: int
     message: str
+    sandbox: str | None = None
+    sandbox_is_missing: bool = False
 
 
 def parse_criterion(text: str) -> CheckableCriterion | None:
