@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator.bus import tasks
+from shiftboss.coordinator.bus import questions, tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
@@ -81,6 +81,8 @@ def spawn(
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         put_in_force(tx, proposed, now_ms)
         in_force = proposed
+        changed = f"The contract has version {proposed.version} now: {proposed.reason}"
+        questions.answer_disputes(tx, request.swarm_id, request.bead_id, changed, now_ms)
     tx.drop_spawn_refusal(request.swarm_id, request.bead_id)
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-from shiftboss.errors import IllegalTransition, NotHeld, StaleContract
+from shiftboss.errors import IllegalTransition, InvalidRequest, NotHeld, StaleContract
 from shiftboss.protocol.policy import Models, Trait
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
@@ -122,7 +122,8 @@ class ScopeRequest(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """A completion, refusal or failure, as a data point for its strategy. `details` is JSON."""
+    """A completion, refusal, failure or dispute, as a data point for its strategy. `details` is
+    JSON."""
 
     strategy: str
     at_ms: int
@@ -130,7 +131,7 @@ class Signal(NamedTuple):
     task_id: str
     epoch: int
     number: int
-    kind: str  # completion, refusal, failure
+    kind: str  # completion, refusal, failure, dispute
     impact: str  # positive, negative, neutral
     violation_type: str | None
     details: str
@@ -150,6 +151,27 @@ def check_no_claim(assignment: Assignment, field: str) -> None:
             field=field,
             hint="wait for the verdict: poll, or repeat the same request",
             facts={"state": assignment.state.value, "claim_id": assignment.claim_id},
+        )
+
+
+def check_can_dispute(assignment: Assignment) -> None:
+    """Reject a dispute about work that the server is judging, or that has ended."""
+    task_id = assignment.task_id
+    if assignment.packet_id is not None:
+        raise InvalidRequest(
+            f"bead_id: {task_id} is a packet, which cannot wait for an answer",
+            field="bead_id",
+            hint="report what is wrong with swarm_error",
+        )
+    if assignment.state in (WorkerState.COMPLETE, WorkerState.FAILED):
+        raise NotHeld(task_id, None)
+    check_no_claim(assignment, "bead_id")
+    if assignment.state is WorkerState.VERIFYING and assignment.lease_expires_at_ms is None:
+        raise IllegalTransition(
+            f"the server follows the CI of {task_id}; nothing was changed",
+            field="bead_id",
+            hint="wait for its result, then dispute the contract",
+            facts={"state": assignment.state.value},
         )
 
 
