@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from shiftboss.defaults import EVIDENCE_CHARACTERS_MAX
 from shiftboss.protocol.fields import (
     INTEGER_MAX,
     NO_NUL,
@@ -29,7 +30,6 @@ LEASE_SECONDS_MIN = 5
 LEASE_SECONDS_MAX = 86_400
 PRIORITY_MAX = 1_000
 DEPENDENCIES_MAX = 200
-EVIDENCE_CHARACTERS_MAX = 10_000
 
 WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
