@@ -31,7 +31,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.escalations import dispute_question
 from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended
+from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 # Of one task: a worker that is blocked asks few.
@@ -41,6 +41,12 @@ OPEN_QUESTIONS_READ_MAX = 50
 def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: int) -> DisputeView:
     """Block the attempt on a question to its contact. While a dispute is open, another one of the
     same task is the same dispute."""
+    if is_reserved(request.bead_id):
+        raise InvalidRequest(
+            f"bead_id: {request.bead_id} is a packet, whose worker cannot wait for an answer",
+            field="bead_id",
+            hint="report what is wrong with swarm_error",
+        )
     take_swarm(tx, request.swarm_id, now_ms)
     handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)
     current = tx.assignment(request.swarm_id, request.bead_id)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-from shiftboss.errors import IllegalTransition, InvalidRequest, NotHeld, StaleContract
+from shiftboss.errors import IllegalTransition, NotHeld, StaleContract
 from shiftboss.protocol.policy import Models, Trait
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
@@ -157,12 +157,6 @@ def check_no_claim(assignment: Assignment, field: str) -> None:
 def check_can_dispute(assignment: Assignment) -> None:
     """Reject a dispute about work that the server is judging, or that has ended."""
     task_id = assignment.task_id
-    if assignment.packet_id is not None:
-        raise InvalidRequest(
-            f"bead_id: {task_id} is a packet, which cannot wait for an answer",
-            field="bead_id",
-            hint="report what is wrong with swarm_error",
-        )
     if assignment.state in (WorkerState.COMPLETE, WorkerState.FAILED):
         raise NotHeld(task_id, None)
     check_no_claim(assignment, "bead_id")
