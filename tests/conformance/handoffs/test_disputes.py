@@ -297,12 +297,13 @@ async def test_an_amendment_that_cannot_be_used_changes_nothing(handoffs: Handof
     await handoffs.spawn("other", "other.py")
     await handoffs.given_out("t", "w", "a.py")
     await dispute(handoffs)
-    for members, field in (
+    useless: list[tuple[dict[str, Any], str]] = [
         ({}, "files"),
         ({"files": ["../up.py"]}, "files.0"),
         ({"success_criteria": ["Tests pass: pytest 'open"]}, "success_criteria.0"),
         ({"expectations_change": ["/etc"]}, "expectations_change.0"),
-    ):
+    ]
+    for members, field in useless:
         with pytest.raises(InvalidRequest) as refused:
             await amend(handoffs, **members)
         assert refused.value.field == field
