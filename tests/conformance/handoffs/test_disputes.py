@@ -29,8 +29,9 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import RegisterRequest
-from shiftboss.protocol.runs import ParkTaskRequest
+from shiftboss.protocol.runs import ParkTaskRequest, ReleaseFilesRequest
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.leases import BLOCKED_LEASE_SECONDS
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-15")]
@@ -282,6 +283,27 @@ async def test_a_dispute_outlives_an_attempt_that_was_parked(handoffs: HandoffFi
     task = await handoffs.given("w")
     assert (task.contract_version, (await handoffs.show("t")).failures) == (2, 0)
     assert task.checkpoint == {"instructions": "The contract has version 2 now: you are right"}
+
+
+@pytest.mark.parametrize("ending", ["lease", "reset", "run"])
+async def test_a_dispute_outlives_a_worker_that_is_gone(
+    handoffs: HandoffFixture, ending: str
+) -> None:
+    """The next worker would get the same contract, so it waits for the operator."""
+    await handoffs.given_out("t", "w", "a.py")
+    await dispute(handoffs)
+    if ending == "lease":
+        await handoffs.pass_seconds(BLOCKED_LEASE_SECONDS)
+    elif ending == "reset":
+        await handoffs.reset("w")
+    else:
+        release = ReleaseFilesRequest(swarm_id=handoffs.swarm_id, workers=["w"])
+        await handoffs.coordinator.runs.release_files(release)
+    assert (await reasons(handoffs))[0].kind == "dispute"
+    assert (await handoffs.look("w")).task is None
+    await handoffs.answer(1, "the contract stands")
+    assert (await handoffs.given("w")).checkpoint == {"instructions": "the contract stands"}
+    assert (await handoffs.show("t")).failures == 0
 
 
 async def test_a_cancelled_task_has_no_dispute_left(handoffs: HandoffFixture) -> None:

@@ -12,6 +12,7 @@ from shiftboss.coordinator.handoffs.spawn import put_in_force
 from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, normalised_paths
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
+from shiftboss.coordinator.runs.holds import OPEN_QUESTIONS_READ_MAX
 from shiftboss.errors import InvalidRequest, StaleContract, TaskEnded, UnknownHandoff
 from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.events import EventKind
@@ -33,9 +34,6 @@ from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction
-
-# Of one task: a worker that is blocked asks few.
-OPEN_QUESTIONS_READ_MAX = 50
 
 
 def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: int) -> DisputeView:

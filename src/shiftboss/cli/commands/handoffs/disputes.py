@@ -202,7 +202,7 @@ def _edited(session: ServerSession, swarm_id: str, task_id: str) -> dict[str, An
 def _edit(text: str) -> str:
     """The text as the operator's editor has left it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if editor is None and not sys.stdin.isatty():
+    if not editor and not sys.stdin.isatty():
         raise BadAmendment(
             "say what to change: there is no terminal to edit the contract in",
             hint="give --files, --readonly, --criterion or --expectations-change",
