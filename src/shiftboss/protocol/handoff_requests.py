@@ -6,7 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, Text, Title, WorkerName
+from shiftboss.protocol.bus import (
+    BusRequest,
+    DisputeKind,
+    DisputeReason,
+    Epoch,
+    Evidence,
+    TaskId,
+    Text,
+    Title,
+    WorkerName,
+)
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
@@ -191,6 +201,51 @@ class DecideScopeRequest(BusRequest):
     request_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
     granted: bool
     decision: Annotated[str, StringConstraints(max_length=5000, pattern=NO_NUL)] = ""
+
+
+class DisputeContractRequest(BusRequest):
+    """A worker says that its contract is `wrong`, or `impossible` to meet. `commit` is one that
+    shows it."""
+
+    bead_id: TaskId
+    kind: DisputeKind
+    reason: DisputeReason
+    evidence: Evidence = ""
+    commit: Commit | None = None
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class DisputeView(Answer):
+    """A dispute waits for the answer to its question. `status` is the state of the attempt."""
+
+    question_id: int
+    bead_id: str
+    worker: str
+    epoch: int
+    status: str
+    kind: str
+    reason: str
+    evidence: str
+    commit: str | None
+    contact: str
+    contract_version: int
+    asked_at: int
+
+
+class AmendHandoffRequest(BusRequest):
+    """For the operator only: a new version of the contract in force. What is given replaces that
+    part of it. With `version`, only that version is amended."""
+
+    bead_id: TaskId
+    files: PathPatterns | None = None
+    files_readonly: PathPatterns | None = None
+    success_criteria: (
+        Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)] | None
+    ) = None
+    expectations_change: PathPatterns | None = None
+    reason: Reason
+    version: Version | None = None
 
 
 class WaiveRequest(BusRequest):

@@ -13,7 +13,14 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.event_hub import Hub
-from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
+from shiftboss.coordinator.handoffs import (
+    disputes,
+    ownership,
+    scope_requests,
+    spawn,
+    strategy_records,
+    views,
+)
 from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.handoffs.spawn_checks import (
     SpawnPolicy,
@@ -34,8 +41,11 @@ from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
+    AmendHandoffRequest,
     CompletionAnswer,
     DecideScopeRequest,
+    DisputeContractRequest,
+    DisputeView,
     HandoffView,
     ListReceiptsRequest,
     ListScopeRequestsRequest,
@@ -218,6 +228,18 @@ class HandoffService:
             lambda tx: claims.claim(tx, request, key, now_ms), request.swarm_id
         )
         return await self._verdict_waiters.outcome(claim, request.wait_ms)
+
+    # -- disputes
+
+    async def dispute_contract(
+        self, request: DisputeContractRequest, key: str | None = None
+    ) -> DisputeView:
+        return await write_once(self._store, self._clock, disputes.dispute_contract, request, key)
+
+    async def amend_handoff(
+        self, request: AmendHandoffRequest, key: str | None = None
+    ) -> HandoffView:
+        return await write_once(self._store, self._clock, disputes.amend, request, key)
 
     # -- scope
 

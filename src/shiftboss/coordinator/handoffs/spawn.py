@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator.bus import tasks
+from shiftboss.coordinator.bus import questions, tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
@@ -89,6 +89,8 @@ def spawn(
         if request.held_out is not None:
             tx.put_held_out_tests(proposed, request.held_out)
         in_force = proposed
+        changed = f"The contract has version {proposed.version} now: {proposed.reason}"
+        questions.answer_disputes(tx, request.swarm_id, request.bead_id, changed, now_ms)
     tx.drop_spawn_refusal(request.swarm_id, request.bead_id)
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)

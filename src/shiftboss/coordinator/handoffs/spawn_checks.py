@@ -30,9 +30,13 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
     normalised_policy(request.policy)
-    _check_each(request.success_criteria, "success_criteria", parse_criterion)
+    check_criteria(request.success_criteria)
     _check_each(request.policy.setup, "policy.setup", parse_command)
     _check_variables(request.policy.environment, variables)
+
+
+def check_criteria(criteria: Sequence[str]) -> None:
+    _check_each(criteria, "success_criteria", parse_criterion)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:

@@ -179,6 +179,7 @@ def _outcome(
         subject=text,
         exit_code=result.exit_code if result is not None else None,
         duration_ms=result.duration_ms if result is not None else 0,
+        sandbox=result.sandbox if result is not None else None,
         canaries=list(canaries),
     )
     if judgement.outcome != "failed":

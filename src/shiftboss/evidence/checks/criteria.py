@@ -26,6 +26,7 @@ from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
+from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, judge_run
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 from shiftboss.rules.paths.changes import NO_MODE
@@ -81,6 +82,7 @@ class CriteriaCheck:
         if self._setup is None and self._job.policy.setup:
             async with self._checkout() as checkout:
                 self._setup = checkout.setup
+        criteria = judged_together(criteria)
         held_out = await self._held_out(criteria)
         return [*(self._setup or ()), *criteria, *held_out]
 
@@ -126,6 +128,7 @@ class CriteriaCheck:
             report.tests if report is not None else (),
             report.totals if report is not None else None,
             run.result.duration_ms,
+            run.result.sandbox,
         )
 
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:

@@ -14,6 +14,7 @@ from shiftboss.evidence.checks.canary import check_canaries
 from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
+from shiftboss.evidence.mirror.checkout import failure_hint
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
@@ -26,11 +27,10 @@ from shiftboss.rules.paths.patterns import Scope
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
-_HINTS: Final = {
-    "criterion": "run it in a fresh clone of the commit; the check has the end of its output",
-    "base_tests": "the work must pass these tests as they were; if their expectations have to "
-    "change, the contract must name them in expectations_change, or ask for a waiver of base_tests",
-}
+_BASE_TESTS_HINT: Final = (
+    "the work must pass these tests as they were; if their expectations have to change, the "
+    "contract must name them in expectations_change, or ask for a waiver of base_tests"
+)
 
 
 def judged_tests(
@@ -46,11 +46,13 @@ def judged_tests(
         exit_code=result.exit_code,
         output_tail=result.output_tail,
         duration_ms=result.duration_ms,
+        sandbox=result.sandbox,
         tests=run.report.totals if run.report is not None else None,
     )
     if judgement.outcome != "failed":
         return CheckOutcome(checked)
-    violation = Violation(check=check, message=f"{text}: {judgement.message}", hint=_HINTS[check])
+    hint = _BASE_TESTS_HINT if check == "base_tests" else failure_hint(check, result)
+    violation = Violation(check=check, message=f"{text}: {judgement.message}", hint=hint)
     return CheckOutcome(checked, [violation])
 
 

@@ -282,10 +282,12 @@ def checked_command(
     )
     if problem is None:
         return CheckOutcome(check_result)
-    return CheckOutcome(check_result, [_violation(check, text, problem, _hint(check, result))])
+    return CheckOutcome(
+        check_result, [_violation(check, text, problem, failure_hint(check, result))]
+    )
 
 
-def _hint(check: CheckName, result: CommandResult) -> str:
+def failure_hint(check: CheckName, result: CommandResult) -> str:
     if result.sandbox_is_missing:
         return _SANDBOX_HINT
     is_contained = result.sandbox is not None and not result.sandbox.startswith("none")

@@ -188,10 +188,11 @@ FROM signals WHERE strategy = :strategy
 ORDER BY at_ms DESC, swarm_id DESC, task_id DESC, epoch DESC, number DESC LIMIT :limit;
 
 -- name: strategies
-SELECT strategy, wins, losses, samples, updated_at_ms FROM strategies ORDER BY strategy;
+SELECT strategy, wins, losses, samples, updated_at_ms, disputes FROM strategies ORDER BY strategy;
 
 -- name: put_strategy
-INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
-VALUES (:strategy, :wins, :losses, :samples, :updated_at_ms)
+INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms, disputes)
+VALUES (:strategy, :wins, :losses, :samples, :updated_at_ms, :disputes)
 ON CONFLICT (strategy) DO UPDATE SET wins = excluded.wins, losses = excluded.losses,
-    samples = excluded.samples, updated_at_ms = excluded.updated_at_ms;
+    samples = excluded.samples, updated_at_ms = excluded.updated_at_ms,
+    disputes = excluded.disputes;

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shiftboss.cli.commands.handoffs.disputes import amend
 from shiftboss.cli.commands.handoffs.spawn_options import (
     Base,
     Branch,
@@ -188,6 +189,9 @@ def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
     from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
 
     show(handoff_summary(view, now()), *claim_lines(view["last_claim"]))
+
+
+handoff.command()(amend)
 
 
 @handoff.command()
