@@ -181,13 +181,13 @@ PROPERTIES = """\
 from hypothesis import assume, given, settings, strategies as st
 from sums import double, total
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(), max_size=3))
 def test_total(numbers):
     assume(len(numbers) != 1)
     assert total(numbers) == sum(numbers)
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(st.integers())
 def test_double(number):
     assert double(number) == number + number

@@ -57,6 +57,12 @@ def test_a_choice_mixes_the_kinds_and_depends_on_chance_alone() -> None:
     assert first != other
 
 
+def test_the_classes_that_inherit_a_test_count_as_one() -> None:
+    options = {"a": [sabotage("One::test_a", "raise"), sabotage("Two::test_a", "value")]}
+    (one,) = choose_sabotages(options, Random(1), 5)["a"]
+    assert one.kind == "value"
+
+
 TEXT = "def test_a():\n    assert f() == 1\n\ndef test_b():\n    assert g()\n"
 
 

@@ -222,7 +222,7 @@ def test_a_decorator_must_be_known_to_leave_the_outcome_alone(
     assert names(text) == ({"test_it", "TestIt::test_it"} if is_offered else set())
 
 
-def test_an_inherited_test_has_the_name_of_the_first_class_that_runs_it() -> None:
+def test_an_inherited_test_is_a_test_of_every_class_that_runs_it() -> None:
     text = """
         class Shared:
             def test_a(self): pass
@@ -232,13 +232,24 @@ def test_an_inherited_test_has_the_name_of_the_first_class_that_runs_it() -> Non
         class Two(One): pass
         class Three(Shared, TestCase): pass
     """
-    assert names(text) == {"One::test_a", "One::test_b", "Three::test_b"}
+    found = [one for one in offered(text) if one.kind == "raise"]
+    places = {one.test: one.line for one in found}
+    assert places == {
+        **dict.fromkeys(["One::test_a", "Two::test_a", "Three::test_a"], 3),
+        **dict.fromkeys(["One::test_b", "Two::test_b"], 6),
+        "Three::test_b": 4,
+    }
 
 
-def test_classes_that_inherit_in_many_ways_cost_nothing() -> None:
+@pytest.mark.parametrize(
+    ("bases", "found"),
+    [("C{0}, C{0}", 1), ("C{0}", 20), ("C0", 2000)],
+    ids=["in many ways", "from each other", "from one"],
+)
+def test_many_classes_that_inherit_cost_little(bases: str, found: int) -> None:
     text = "class C0(TestCase):\n    def test_x(self): pass\n"
-    text += "".join(f"class C{n}(C{n - 1}, C{n - 1}): pass\n" for n in range(1, 200))
-    assert names(text) == {"C0::test_x"}
+    text += "".join(f"class C{n}({bases.format(n - 1)}): pass\n" for n in range(1, 2000))
+    assert len(names(text)) == found
 
 
 FILE = '''\

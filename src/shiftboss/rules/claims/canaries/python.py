@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import Edit, Sabotage, unique_tests
 from shiftboss.rules.claims.canaries.python_assertions import assertion_rewrites, has_effect
 from shiftboss.rules.claims.canaries.python_source import Function, PythonSource
 from shiftboss.rules.claims.test_scanners.python import reasons_by_line
+from shiftboss.rules.claims.test_scanners.source import TESTS_MAX
 
 # These leave it to the test whether it fails. Others may swallow a failure, or rename the test.
 _DECORATORS: Final = frozenset(
@@ -42,6 +43,7 @@ _COMPOUND: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor),
     *(ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match),
 )
+_FAMILY_MAX: Final = 20
 _FAILURE: Final = "raise AssertionError"
 
 
@@ -57,7 +59,7 @@ def python_sabotages(text: str) -> list[Sabotage]:
         reasons = reasons_by_line(text.removeprefix("\ufeff"))
         if any(mark in text for mark in _CHAINING_MARKS):
             return []
-        tests = list(_collected(source.module.body))
+        tests = list(islice(_collected(source.module.body), TESTS_MAX))
         runnable = [test for test in tests if reasons.get(test.function.lineno) == frozenset()]
         found = [one for test in runnable for one in _sabotages_of(source, test)]
     except (SyntaxError, RecursionError):
@@ -73,21 +75,17 @@ def python_comments(text: str, nonce: str) -> list[Edit]:
 
 
 def _collected(body: Sequence[ast.stmt]) -> Iterator[_Test]:
-    """The tests of a module that a runner finds. A method that several classes inherit counts for
-    the first of them."""
+    """The tests of a module that a runner finds. A method that several classes inherit is a test of
+    each of them."""
     aliases = _assigned(body)
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     names = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
-    seen: set[ast.AST] = set()
     for node in body:
         if isinstance(node, Function):
             if _is_test(node, names, aliases):
                 yield _Test(node.name, node, in_test_case=False)
         elif isinstance(node, ast.ClassDef) and names[node.name] == 1:
-            for test in _of_class(node, classes, aliases):
-                if test.function not in seen:
-                    seen.add(test.function)
-                    yield test
+            yield from _of_class(node, classes, aliases)
 
 
 def _of_class(
@@ -116,12 +114,12 @@ def _of_class(
 
 def _with_bases(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
     """The class and those of its bases that the file defines, in the order of look-up. Nothing if
-    a base is inherited in two ways, because then the order is another."""
+    a base is inherited in two ways, because then the order is another, or if there are many."""
     family: list[ast.ClassDef] = []
     waiting = [owner]
     while waiting:
         one = waiting.pop()
-        if one in family:
+        if one in family or len(family) == _FAMILY_MAX:
             return []
         family.append(one)
         named = [classes.get(base.id) for base in one.bases if isinstance(base, ast.Name)]

@@ -61,7 +61,8 @@ def sabotages(path: str, text: str) -> list[Sabotage]:
 def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str) -> str:
     """The text with the chosen sabotages, and comments with the nonce.
 
-    Raises ValueError if a test is chosen twice, or if the nonce does not fit into a comment.
+    Raises ValueError if a test is chosen twice, if two sabotages overlap, or if the nonce does not
+    fit into a comment.
     """
     if not _NONCE.fullmatch(nonce):
         raise ValueError("the nonce must consist of letters and digits")
@@ -70,7 +71,8 @@ def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str
     language = _language_of(path)
     if language is None:
         return text
-    edits = [Edit(one.start, one.end, one.replacement) for one in chosen]
+    # Two tests may be the same function, inherited by two classes.
+    edits = dict.fromkeys(Edit(one.start, one.end, one.replacement) for one in chosen)
     return apply_edits(text, [*edits, *language.comments(text, nonce)])
 
 
@@ -80,7 +82,8 @@ def choose_sabotages(
     """At most `limit` sabotages of different tests, by path, of the options by path.
 
     At most half of the tests are chosen where there are two or more, because the others must still
-    pass. At least half of the sabotages change a value, as far as possible; the others are mixed.
+    pass; tests that fail together (`fails_with`) count as one. At least half of the sabotages
+    change a value, as far as possible; the others are mixed.
     """
     tests = _by_test(options)
     random.shuffle(tests)
@@ -120,7 +123,8 @@ def _by_test(options: Mapping[str, Sequence[Sabotage]]) -> list[_Options]:
     tests: dict[tuple[str, str], _Options] = {}
     for path, offered in options.items():
         for sabotage in offered:
-            test = tests.setdefault((path, sabotage.test), _Options(path, []))
+            key = (path, _function_of(sabotage.test))
+            test = tests.setdefault(key, _Options(path, []))
             test.sabotages.append(sabotage)
     return list(tests.values())
 
