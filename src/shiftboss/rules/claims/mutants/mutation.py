@@ -14,7 +14,8 @@ TOGETHER_MAX: Final = 20
 CHANGE_CHARACTERS_MAX: Final = 80
 
 Kind = Literal[
-    "return",  # another value is returned
+    "return",  # nothing is returned
+    "opposite",  # a function that returns true or false returns the opposite
     "statement",  # a statement is removed
     "condition",  # a condition is negated
     "comparison",
@@ -29,16 +30,17 @@ Kind = Literal[
 # Kinds that most tests of the line notice come first: few mutants fit into a short time.
 _WEAKNESS: Final[Mapping[Kind, int]] = {
     "return": 0,
+    "opposite": 0,
     "statement": 0,
-    "condition": 0,
-    "comparison": 0,
-    "arithmetic": 0,
-    "boolean": 1,
-    "flag": 1,
-    "number": 1,
-    "jump": 1,
-    "text": 2,
-    "boundary": 3,
+    "condition": 1,
+    "comparison": 1,
+    "arithmetic": 1,
+    "boolean": 2,
+    "flag": 2,
+    "number": 2,
+    "jump": 2,
+    "text": 3,
+    "boundary": 4,
 }
 # Two of these in one function can cancel each other out. The others lose something for good.
 _REVERSIBLE: Final[frozenset[Kind]] = frozenset(_WEAKNESS) - {"return", "statement"}
@@ -120,7 +122,7 @@ def together(ordered: Sequence[LocatedMutation]) -> list[LocatedMutation]:
     chosen: list[LocatedMutation] = []
     reversible: set[tuple[str, str]] = set()
     lines: set[tuple[str, int]] = set()
-    for path, mutation in ordered:
+    for path, mutation in sorted(ordered, key=lambda located: located[1].kind in _REVERSIBLE):
         function = (path, mutation.function)
         is_reversible = mutation.kind in _REVERSIBLE
         if (path, mutation.line) in lines or (is_reversible and function in reversible):

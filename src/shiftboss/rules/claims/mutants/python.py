@@ -180,7 +180,7 @@ class _Finder:
             return
         if self._returns_bool and not isinstance(value, ast.Constant):
             negated = f"not ({self._source(value)})"
-            self._replace(value, negated, "return", "returns the opposite")
+            self._replace(value, negated, "opposite", "returns the opposite")
         else:
             self._replace(node, "return None", "return", "returns None")
 
