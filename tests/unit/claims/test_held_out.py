@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from shiftboss.evidence.checks.held_out import SUBJECT, UNWRITABLE, HeldOutRun, check_held_out
+from shiftboss.protocol.handoff_requests import TakeClaimAnswer
 from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy, held_out_hash
 from shiftboss.protocol.verdicts import TestTotals, VerificationJob
 from shiftboss.rules.claims.held_out import (
@@ -73,6 +74,14 @@ def test_a_held_out_test_that_the_code_under_test_skips_or_hides_has_failed() ->
     assert hidden.problem == "1 of 3 held-out tests fails"
     # Many cases of one test do not make up for another test.
     assert judge(*(Case(f"test_a[{number}]") for number in range(9))).failed == 2
+
+
+def test_two_tests_of_javascript_may_have_the_same_title() -> None:
+    path = "src/more.test.js"
+    text = "test('adds', () => {});\ntest('adds', () => {});\n"
+    cases = [Case("adds", file=path), Case("adds", file=path)]
+    assert judge(*cases, files={path: text}) == HeldOutResult(2, 2, 0)
+    assert judge(cases[0], files={path: text}).problem == "1 of 2 held-out tests fails"
 
 
 def test_a_held_out_test_that_its_own_file_skips_does_not_count() -> None:
@@ -143,6 +152,14 @@ def test_something_must_run_the_held_out_tests() -> None:
 def test_the_repr_of_a_job_or_a_set_shows_nothing_of_it() -> None:
     tests = HeldOutTests(files={"tests/test_zebra.py": "zebra"}, criterion="Tests pass: zebra")
     assert "zebra" not in repr(tests) + str(tests) + repr(job(tests))
+
+
+def test_a_verifier_on_another_machine_gets_them() -> None:
+    tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
+    sent = TakeClaimAnswer(job=job(tests)).model_dump_json()
+    received = TakeClaimAnswer.model_validate_json(sent).job
+    assert received is not None
+    assert received.held_out == tests
 
 
 # -- the check
