@@ -10,7 +10,7 @@ from shiftboss.rules.claims.strategies import StrategyRecord
 
 
 class ReceiptRow(NamedTuple):
-    """A signed receipt (`body`, JSON), with the title of its task."""
+    """A signed receipt (`body`, JSON), with the title of its task. `planned`: by the operator."""
 
     receipt_id: str
     swarm_id: str
@@ -20,6 +20,7 @@ class ReceiptRow(NamedTuple):
     accepted_at_ms: int
     repo_id: str
     commit_sha: str
+    planned: bool = False
 
 
 class HandoffTransaction(Protocol):
@@ -30,6 +31,10 @@ class HandoffTransaction(Protocol):
         ...
 
     def add_handoff(self, handoff: Handoff) -> None: ...
+
+    def mark_planned(self, handoff: Handoff) -> None:
+        """The operator has asked for this very contract."""
+        ...
 
     # -- claims
     def claim(self, swarm_id: str, task_id: str, claim_id: int) -> Claim | None: ...
@@ -112,8 +117,9 @@ class HandoffTransaction(Protocol):
         """In the order of acceptance, after (accepted_at_ms, receipt_id)."""
         ...
 
-    def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
-        """The accepted commits of the repository, the newest first."""
+    def newest_planned_commits(self, repo_id: str, limit: int) -> list[str]:
+        """The accepted commits of tasks that the operator planned in the repository, the newest
+        first."""
         ...
 
     def add_signal(self, signal: Signal) -> None: ...

@@ -33,7 +33,8 @@ class Handoff(NamedTuple):
     `said` is the digest of the request, because a repeated request may generate another body.
     `repo_id` is the same for all work trees of a repository. For a repo of the policy, `repo_name`
     is its name and `ci` the required CI (a CiDemand as JSON). `model` is the model that the worker
-    should use. `target_base` is the tip of the target when the task was spawned.
+    should use. `target_base` is the tip of the target when the task was spawned. `planned`: the
+    operator spawned it, not a worker.
     """
 
     swarm_id: str
@@ -57,6 +58,7 @@ class Handoff(NamedTuple):
     target_base: str | None = None
     landing: str = "merge"  # or squash
     review: str = "none"  # or required
+    planned: bool = False
 
     @property
     def lands_later(self) -> bool:

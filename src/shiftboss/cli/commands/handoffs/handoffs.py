@@ -105,7 +105,7 @@ def spawn(
     if replace:
         answer = session.call_as_operator("replace_handoff", swarm, **request)
     else:
-        answer = session.call_maybe_as_operator(
+        answer = session.call_as_operator_if_own(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
