@@ -25,10 +25,14 @@ from shiftboss.rules.claims.verdicts import (
 from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
+from shiftboss.rules.paths.shadowing import Shadowing, included_patterns, is_makefile
 
 # How many commits with a receipt are compared with what the target brought. There are as many as
 # tasks that landed side by side.
 TIPS_MAX: Final = 50
+MAKEFILES_MAX: Final = 50
+MAKEFILE_BYTES_MAX: Final = 256 * 1024
+INCLUDE_DEPTH: Final = 4
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -194,6 +198,7 @@ def _merged(parents: dict[str, list[str]], commit: str) -> frozenset[str]:
 class ClaimedWork(NamedTuple):
     """What the task changed. `target` is the tip of the target branch. `unaccounted` are changes
     that came with a merge of it and have no receipt; `base_names` is empty unless there are any.
+    `includes` maps what Makefiles include to the Makefile.
     """
 
     commits: CommitRange
@@ -202,6 +207,7 @@ class ClaimedWork(NamedTuple):
     target: str | None
     unaccounted: list[CommitChange]
     base_names: frozenset[str]
+    includes: dict[str, str]
 
 
 async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> ClaimedWork:
@@ -218,7 +224,8 @@ async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) 
     base_names = await _names(mirror, claim.base) if unaccounted else []
     merged = commits.merged if target is None else frozenset[str]()
     work = CommittedWork(net.files, own, await _links(mirror, net.files), names, merged)
-    return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names))
+    includes = await _make_includes(mirror, claim.commit, names)
+    return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names), includes)
 
 
 async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
@@ -229,10 +236,13 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     contract = job.contract
     ownership = Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
     claimed = [path for path in job.files_touched if not is_waived(job.waivers, "scope", [path])]
-    violations = violations_of(work.work, ownership, claimed)
+    shadowing = Shadowing(
+        ownership, work.work.names, contract.success_criteria, job.policy.setup, work.includes
+    )
+    violations = violations_of(work.work, ownership, claimed, shadowing)
     if work.unaccounted:
         assert job.target is not None
-        guard = TargetGuard(job.contract, job.policy, work.base_names)
+        guard = TargetGuard(job.contract, job.policy, work.base_names, shadowing)
         reported = {violation.path for violation in violations}
         brought = guard.violations(job.target, work.unaccounted)
         violations += [violation for violation in brought if violation.path not in reported]
@@ -244,6 +254,24 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
 async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:
     blobs = [file.blob for file in files if file.new_mode == SYMLINK]
     return await mirror.read(blobs, LINK_BYTES_MAX) if blobs else {}
+
+
+async def _make_includes(mirror: Mirror, commit: str, names: Sequence[str]) -> dict[str, str]:
+    """What the Makefiles of the commit include, and what those files include."""
+    includes: dict[str, str] = {}
+    makefiles = [name for name in names if is_makefile(name)][:MAKEFILES_MAX]
+    for _ in range(INCLUDE_DEPTH):
+        if not makefiles:
+            break
+        by_object = {f"{commit}:{name}": name for name in makefiles}
+        new: dict[str, str] = {}
+        for key, content in (await mirror.read(list(by_object), MAKEFILE_BYTES_MAX)).items():
+            text = content.decode(errors="replace")
+            new |= dict.fromkeys(included_patterns(by_object[key], text), by_object[key])
+        new = {pattern: name for pattern, name in new.items() if pattern not in includes}
+        includes |= new
+        makefiles = [name for name in names if name in new][:MAKEFILES_MAX]
+    return includes
 
 
 async def _names(mirror: Mirror, commit: str) -> list[str]:
