@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
 from shiftboss.evidence.mirror.changes import changes_of, net_change, plain_change
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.squashes import SquashHistory
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
@@ -85,7 +86,7 @@ async def unaccounted_changes(
     base nor any accounted commit has: a merge can take either side and shows no change of its own.
     """
     assert claim.base is not None
-    unaccounted = await _unaccounted(mirror, claim, job, commits)
+    unaccounted, squashed = await _unaccounted(mirror, claim, job, commits)
     if not unaccounted:
         return []
     changes = await changes_of(
@@ -93,8 +94,10 @@ async def unaccounted_changes(
     )
     if commits.start == claim.base:
         return changes
-    accounted = [sha for sha in commits.from_target if sha not in unaccounted]
-    explained = await _file_states(mirror, claim.base, _tips(accounted, commits.parents)[:TIPS_MAX])
+    # The files of a squash include what was on the target before: only its work explains a file.
+    accounted = [sha for sha in commits.from_target if sha not in {*unaccounted, *squashed}]
+    tips = [*_tips(accounted, commits.parents), *squashed.values()]
+    explained = await _file_states(mirror, claim.base, tips[:TIPS_MAX])
     return changes + [
         CommitChange(commits.start, True, file)
         for file in await plain_change(mirror, claim.base, commits.start)
@@ -124,7 +127,8 @@ async def check_target(
 
 async def _unaccounted(
     mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, commits: CommitRange
-) -> frozenset[str]:
+) -> tuple[frozenset[str], dict[str, str]]:
+    """The target's commits without a receipt, and its squashes of work with one."""
     commit = claim.commit
     assert commit is not None
     listed = [sha for sha in (job.target_base, *job.accounted_commits) if sha is not None]
@@ -139,7 +143,9 @@ async def _unaccounted(
         # accounts for nothing in the target.
         earlier = [sha for sha in accounted if sha in commits.parents and sha != commit]
         outside = await _outside_of(mirror, commit, [claim.base, *earlier])
-    return outside.intersection(commits.from_target)
+    candidates = [sha for sha in commits.from_target if sha in outside]
+    squashed = await SquashHistory(mirror.run).genuine(candidates, accounted) if accounted else {}
+    return frozenset(candidates).difference(squashed), squashed
 
 
 async def _with_parents(mirror: Mirror, commit: str, base: str) -> dict[str, list[str]]:
