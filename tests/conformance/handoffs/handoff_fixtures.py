@@ -107,6 +107,10 @@ class HandoffFixture(BusFixture):
             self.spawn_request(task, *files, **members)
         )
 
+    async def plan(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
+        """Spawn as the operator."""
+        return await self.handoff_service.spawn_subtask(self.spawn_request(task, *files, **members))
+
     async def replace(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
         return await self.handoff_service.replace_handoff(
             self.spawn_request(task, *files, **members)

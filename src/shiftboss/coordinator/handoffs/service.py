@@ -114,23 +114,25 @@ class HandoffService:
         """A repeated request gets the same answer."""
         self._spawning.check_open()
         refuse_held_out(request)
-        return await self._spawn(request, replace=False)
+        return await self._spawn(request, replace=False, planned=False)
 
     async def spawn_subtask(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """For the operator: also where spawning is not open to all."""
-        return await self._spawn(request, replace=False)
+        return await self._spawn(request, replace=False, planned=True)
 
     async def replace_handoff(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """For the operator: replaces the contract in force by a new version."""
-        return await self._spawn(request, replace=True)
+        return await self._spawn(request, replace=True, planned=True)
 
-    async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+    async def _spawn(
+        self, request: SpawnSubtaskRequest, *, replace: bool, planned: bool
+    ) -> SpawnAnswer:
         try:
-            return await self._give_contract(request, replace=replace)
+            return await self._give_contract(request, replace=replace, planned=planned)
         except (OwnershipOverlap, RepoBlocked) as error:
             refusal, now_ms = error, self._clock()
             await self._store.write(
@@ -139,7 +141,9 @@ class HandoffService:
             )
             raise
 
-    async def _give_contract(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+    async def _give_contract(
+        self, request: SpawnSubtaskRequest, *, replace: bool, planned: bool
+    ) -> SpawnAnswer:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
         path = self._repo_path(request.repo)
@@ -160,6 +164,7 @@ class HandoffService:
                 request,
                 survey,
                 replace=replace,
+                planned=planned,
                 now_ms=now_ms,
                 target_base=target_base,
                 policy=self._policy,

@@ -122,7 +122,7 @@ def spawn(
     elif tests is not None:
         answer = session.call_as_operator("spawn_subtask", swarm, **request)
     else:
-        answer = session.call_maybe_as_operator(
+        answer = session.call_as_operator_if_own(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
