@@ -234,7 +234,7 @@ async def test_the_receipt_is_signed_and_says_what_was_found(
     await handoffs.claim("t", summary="did it", name="w")
     job = await handoffs.accept(lines_added=4)
     assert [waiver.subject for waiver in job.waivers] == ["README.md"]
-    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
+    found = await handoffs.coordinator.receipts.show_receipt(ReceiptRequest(bead_id="t"))
     signed = read_receipt(canonical_json(found.signed_receipt))
     verify_receipt(signed, found.public_key)
     assert found.public_key == evidence.public_key
@@ -255,7 +255,7 @@ async def test_a_clock_that_is_set_back_does_not_invalidate_the_receipt(
     await handoffs.claim("t")
     handoffs.clock.now_ms -= 3_600_000
     await handoffs.accept()
-    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
+    found = await handoffs.coordinator.receipts.show_receipt(ReceiptRequest(bead_id="t"))
     verify_receipt(read_receipt(canonical_json(found.signed_receipt)), found.public_key)
 
 
@@ -264,14 +264,14 @@ async def test_receipts_are_listed_a_page_at_a_time(handoffs: HandoffFixture) ->
     for name in ("a", "b", "c"):
         await handoffs.finished(name)
         handoffs.clock.now_ms += 1
-    first = await handoffs.handoff_service.list_receipts(ListReceiptsRequest(limit=2))
+    first = await handoffs.coordinator.receipts.list_receipts(ListReceiptsRequest(limit=2))
     assert [receipt.bead_id for receipt in first.receipts] == ["a", "b"]
     assert first.next_after is not None
-    rest = await handoffs.handoff_service.list_receipts(
+    rest = await handoffs.coordinator.receipts.list_receipts(
         ListReceiptsRequest(after=first.next_after, limit=2)
     )
     assert [(receipt.bead_id, receipt.title) for receipt in rest.receipts] == [("c", "Title of c")]
     assert rest.next_after is None
     for wrong in ("x", "1", ":a", "9" * 30 + ":a", "٣:a"):
         with pytest.raises(InvalidRequest):
-            await handoffs.handoff_service.list_receipts(ListReceiptsRequest(after=wrong))
+            await handoffs.coordinator.receipts.list_receipts(ListReceiptsRequest(after=wrong))
