@@ -89,7 +89,8 @@ def check_facts(body: ReceiptBody) -> None:
     waived = Counter(check.outcome for check in body.checks)["waived"]
     contradictions = {
         "contract": body.contract.task_id != body.bead_id,
-        "commit": body.commit == body.base_commit,
+        # A task that owns no files only reads.
+        "commit": body.commit == body.base_commit and bool(body.contract.files_owned),
         "checks": any(check.outcome == "failed" for check in body.checks)
         or (isinstance(body, ReceiptBodyV2) and not all(map(_is_consistent, body.checks))),
         "waivers": waived > 0 and not body.waivers,
