@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +28,7 @@ from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-18")
 
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to.md"
 # Nothing listens there, so a command that needs a server fails.
 NOWHERE = "http://127.0.0.1:1"
 NOTES = "refs/notes/shiftboss"
@@ -133,6 +138,34 @@ def test_an_exported_envelope_is_verified_by_another_library(
     assert (
         "is not genuine: The type of the payload is application/json" in verify_file(file, key).err
     )
+
+
+def test_the_commands_of_the_how_to_verify_an_envelope(
+    landing: Landing, key: Path, tmp_path: Path
+) -> None:
+    """Without those of Shiftboss, which wrote the files."""
+    section = HOW_TO.read_text().partition("check a receipt with other tools\n")[2]
+    scripts = [
+        re.sub(r"^shiftboss .*$", "", script, flags=re.MULTILINE)
+        for script in re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)[:2]
+    ]
+    file = tmp_path / "bd-7.intoto.json"
+    landing.work.run("receipt", "export", "t-1", "--in-toto", "--out", str(file))
+    shutil.copy(key, tmp_path / "key.pem")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-e", "-c", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=False
+        )
+
+    by_library, by_openssl = map(run, scripts)
+    assert by_library.stdout == f"https://shiftboss.dev/receipt/v2 {landing.commit}\n", by_library
+    assert by_openssl.returncode == 0, by_openssl
+    envelope = json.loads(file.read_bytes())
+    file.write_text(json.dumps(envelope | {"payload": "e30="}))
+    assert [run(script).returncode for script in scripts] == [1, 1]
 
 
 def test_a_clone_verifies_the_note_of_an_accepted_commit(

@@ -9,7 +9,7 @@ import pytest
 from shiftboss.errors import TreeUnavailable, UnknownReceipt
 from shiftboss.orchestrator.git.notes import NOTES_REF, add_to_notes, read_note
 from shiftboss.orchestrator.git.repository import GitRepo
-from tests.e2e.worktrees.worktree_fixtures import Project
+from tests.e2e.worktrees.worktree_fixtures import Project, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-18")]
 
@@ -64,6 +64,22 @@ async def test_hundreds_of_notes_are_found_again(project: Project) -> None:
     assert await lines_of(project, base) == [b"one"]
     assert await lines_of(project, other) == [b"old", b"two"]
     assert len(project.repo.git("notes", "--ref=shiftboss", "list").splitlines()) == 301
+
+
+async def test_notes_of_two_clones_can_be_merged(project: Project) -> None:
+    """With the commands of the how-to page."""
+    base, clone = project.repo.base, project.folder / "clone"
+    project.repo.git("clone", "--quiet", ".", str(clone))
+    await add_to_notes(await GitRepo.at(project.repo.path), {base: ["one"]}, "why")
+    await add_to_notes(await GitRepo.at(clone), {base: ["two"]}, "why")
+    for command in (
+        ("fetch", "--quiet", "origin", f"{NOTES_REF}:refs/notes/origin/shiftboss"),
+        ("notes", "--ref=shiftboss", "merge", "-s", "cat_sort_uniq", "refs/notes/origin/shiftboss"),
+        ("push", "--quiet", "origin", NOTES_REF),
+    ):
+        done = run_in(clone, "git", *command)
+        assert done.returncode == 0, done.stderr
+    assert await lines_of(project, base) == [b"one", b"two"]
 
 
 async def test_hooks_do_not_run(project: Project) -> None:

@@ -341,6 +341,12 @@ def test_a_receipt_that_contradicts_itself_is_invalid(changes: dict[str, Any], f
     assert refused.value.field == field
 
 
+def test_only_a_task_that_owns_no_files_may_have_no_commit_of_its_own() -> None:
+    contract = handoff().contract.model_copy(update={"files_owned": []})
+    signed = KEY.sign(body(commit=BASE, contract=contract))
+    verify_receipt(signed, KEY.public_pem)
+
+
 def test_the_handoff_must_match_the_receipt() -> None:
     with pytest.raises(InvalidReceipt, match="about another handoff"):
         verify_receipt(SIGNED, KEY.public_pem, handoff("Something else"))
