@@ -240,7 +240,7 @@ async def test_a_note_that_fails_is_a_warning_with_the_command_that_repairs_it(
     async with RunServerClient(Server.at(work.url), work.swarm) as client:
         warning = await note_landing(client, task, squash)
         assert warning.startswith(f"its receipt is not in {NOTES}: writing notes: ")
-        command = warning.partition("to write it: shiftboss ")[2].split()
+        command = warning.rpartition("(shiftboss ")[2].removesuffix(")").split()
         assert command == ["receipt", "note", "t-1", "--swarm", work.swarm, "--landed-as", squash]
         work.repo.git("update-ref", "-d", "refs/notes/shiftboss/in-the-way")
         repaired = shiftboss(*command, url=work.url, folder=work.repo.path)

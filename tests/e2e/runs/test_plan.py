@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import shiftboss
 from tests.plan_runs import PlanProject, task
 from tests.waiting import wait_until
 
@@ -131,8 +132,16 @@ def test_landing_can_wait_for_the_land_command(project: PlanProject) -> None:
     assert not refused["done"]
     assert "one.py" in str(refused["stuck"])
     (project.repo / "one.py").unlink()
-    assert sorted(project.run(command="land")["landed"]) == ["one", "two"]
+    project.git("update-ref", "refs/notes/shiftboss/in-the-way", "main")
+    outcome = project.run(command="land")
+    assert sorted(outcome["landed"]) == ["one", "two"], "also if the receipts cannot be noted"
     assert project.landed() == ["First", "Add one", "Add two"]
+    project.git("update-ref", "-d", "refs/notes/shiftboss/in-the-way")
+    assert sorted(outcome["warnings"]) == ["one", "two"]
+    for warning in outcome["warnings"].values():
+        command = warning.rpartition("(shiftboss ")[2].removesuffix(")").split()
+        repaired = shiftboss(*command, folder=project.folder)
+        assert repaired.code == 0, repaired
     notes = project.noted_receipts()
     assert sorted(notes) == ["Add one", "Add two"]
     for (noted,) in notes.values():

@@ -53,7 +53,8 @@ _KEPT_MEMBERS: Final = ("bead_id", "repo", "branch", "target", "policy", "landin
 
 class LandingQueue:
     """`stuck` are the tasks that cannot land now, with the reason. `unlandable` are those that a
-    person has to look at. With `only`, other tasks are left alone."""
+    person has to look at. `warnings` are about tasks that have landed. With `only`, other tasks are
+    left alone."""
 
     def __init__(self, run: RunContext, lander: Lander, only: frozenset[str] = frozenset()) -> None:
         self._run = run
@@ -63,6 +64,7 @@ class LandingQueue:
         self._postponed: Counter[str] = Counter()
         self.stuck: dict[str, str] = {}
         self.unlandable: set[str] = set()
+        self.warnings: dict[str, str] = {}
 
     async def land_all(self, plan_status: PlanStatus) -> bool:
         """Land everything that can land now. Returns whether anything has changed."""
@@ -150,7 +152,7 @@ class LandingQueue:
         match outcome:
             case Landed():
                 # Before the report: if the run is killed in between, the next one lands it again.
-                warning = await note_landing(self._run.client, task, outcome.commit)
+                warning = await self._note(task, outcome)
                 await self._report_landed(task, outcome)
                 self._warn(bead_id, warning)
             case LandingConflict():
@@ -263,7 +265,7 @@ class LandingQueue:
             return
         if isinstance(outcome, Landed):
             self._run.progress.log(work.bead_id, f"landed again as {outcome.commit[:12]}")
-            self._warn(work.bead_id, await note_landing(self._run.client, task, outcome.commit))
+            self._warn(work.bead_id, await self._note(task, outcome))
         else:
             self._set_stuck(
                 work.bead_id, f"{handoff['target']} no longer has it, and it no longer merges"
@@ -286,8 +288,13 @@ class LandingQueue:
             landing=task["landing"],
         )
 
+    async def _note(self, task: dict[str, Any], landed: Landed) -> str:
+        place = self._run.command_place
+        return await note_landing(self._run.client, task, landed.commit, place)
+
     def _warn(self, bead_id: str, warning: str) -> None:
         if warning:
+            self.warnings[original_of(bead_id)] = warning
             self._run.progress.log(bead_id, warning)
 
     def _postpone(self, bead_id: str, error: ShiftbossError) -> None:

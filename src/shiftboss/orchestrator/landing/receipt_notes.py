@@ -17,11 +17,15 @@ from shiftboss.orchestrator.git.notes import NOTES_REF, add_to_notes
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.protocol.handoffs import canonical_json
+from shiftboss.rules.tasks.waiting import HERE, CommandPlace, in_one_line
 
 
-async def note_landing(client: RunServerClient, task: Mapping[str, Any], landed_as: str) -> str:
-    """Note the receipt of a task that landed. Returns a warning if that fails: the work has landed
-    all the same. A task that only reads has no commit of its own, and gets no note."""
+async def note_landing(
+    client: RunServerClient, task: Mapping[str, Any], landed_as: str, place: CommandPlace = HERE
+) -> str:
+    """Note the receipt of a task that landed. Returns a warning if that fails, with the command
+    that repairs it: the work has landed all the same. A task that only reads has no commit of its
+    own, and gets no note."""
     bead_id, commit = task["bead_id"], task["commit"]
     if commit == task["base_commit"]:
         return ""
@@ -34,9 +38,8 @@ async def note_landing(client: RunServerClient, task: Mapping[str, Any], landed_
     except ShiftbossError as error:
         command = ["shiftboss", "receipt", "note", bead_id, "--swarm", client.swarm_id]
         command += ["--landed-as", squash] if squash is not None else []
-        return (
-            f"its receipt is not in {NOTES_REF}: {error.detail}; to write it: {shlex.join(command)}"
-        )
+        text = f"its receipt is not in {NOTES_REF}: {error.detail}"
+        return in_one_line(text, shlex.join(command), place=place)
     return ""
 
 
