@@ -171,6 +171,10 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("receipt_of_task", keys)
         return None if row is None else _receipt(row)
 
+    def receipt(self, receipt_id: str) -> ReceiptRow | None:
+        row = self._session.fetch_one("receipt", {"receipt_id": receipt_id})
+        return None if row is None else ReceiptRow._make(row)
+
     def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
         rows = self._session.fetch_all("swarms_with_receipt", {"task_id": task_id, "limit": limit})
         return [row[0] for row in rows]

@@ -241,7 +241,7 @@ class HandoffFixture(BusFixture):
         )
 
     async def receipt(self, task: str) -> dict[str, Any]:
-        found = await self.handoff_service.show_receipt(
+        found = await self.coordinator.receipts.show_receipt(
             ReceiptRequest(swarm_id=self.swarm_id, bead_id=task)
         )
         body: dict[str, Any] = found.signed_receipt["receipt"]

@@ -341,6 +341,8 @@ async def test_receipts_are_stored_once_and_paged_in_order(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "t")) == rows[0]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "u")) == rows[1]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "v")) is None
+    assert await with_swarm.read(lambda tx: tx.receipt("rcpt-3")) == rows[1]
+    assert await with_swarm.read(lambda tx: tx.receipt("rcpt-9")) is None
 
 
 @pytest.mark.requirement("HO-04")

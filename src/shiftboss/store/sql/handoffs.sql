@@ -167,6 +167,10 @@ SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, comm
 FROM receipts
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
 
+-- name: receipt
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+FROM receipts WHERE receipt_id = :receipt_id;
+
 -- name: swarms_with_receipt
 SELECT DISTINCT swarm_id FROM receipts WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
 
