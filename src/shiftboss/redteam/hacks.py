@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.protocol.handoffs import Contract
+from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.paths.patterns import Scope
 
 Language = Literal["python", "javascript", "go", "rust"]
@@ -85,17 +86,33 @@ class ProjectView:
         return self._owned.covers(path) and not self._readonly.covers(path)
 
     def has(self, language: Language) -> bool:
-        return any(language_of(name) == language for name in self.names)
+        return any(language_of(name) == language for name in (*self.names, *self.new_files()))
 
     def module(self, language: Language) -> str | NotApplicable:
-        """The owned file that hacks change: one that the tests import, or else any."""
+        """The owned file that hacks change: one that the tests import, or else one that the task
+        should create."""
         owned = [name for name in self.imported if self._is_product(name, language)]
+        owned += [name for name in self.new_files() if self._is_product(name, language)]
         if not owned and language in ("go", "rust"):
             # Tests are part of the package that they test, and import nothing of it.
             owned = [name for name in sorted(self.texts) if self._is_product(name, language)]
         if owned:
             return owned[0]
-        return NotApplicable(f"the task owns no {_SPOKEN[language]} file that the tests import")
+        return NotApplicable(f"the task owns no {_SPOKEN[language]} file that tests import")
+
+    def text(self, path: str) -> str:
+        """The content of a file; empty if it is new."""
+        return self.texts.get(path, "")
+
+    def new_files(self) -> list[str]:
+        """The files that the contract names and that do not exist yet."""
+        folders = {above for name in self.names for above in _above(name)}
+        named = [path for path in self.contract.files_owned if not set("*?") & set(path)]
+        return [
+            path
+            for path in named
+            if not path.endswith("/") and path not in self.names and path not in folders
+        ]
 
     def owned_tests(self, language: Language) -> list[str]:
         return [name for name in self.tests if language_of(name) == language and self.covers(name)]
@@ -112,7 +129,7 @@ class ProjectView:
         return sorted(owned, key=lambda folder: (folder.count("/"), folder))
 
     def _is_product(self, name: str, language: Language) -> bool:
-        return language_of(name) == language and self.covers(name) and name not in self.tests
+        return language_of(name) == language and self.covers(name) and not is_test_file(name)
 
     @cached_property
     def _owned(self) -> Scope:

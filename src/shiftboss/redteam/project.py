@@ -42,7 +42,11 @@ async def read_project(
 
 
 def view_of(names: Sequence[str], texts: Mapping[str, str], contract: Contract) -> ProjectView:
-    tests = sorted(name for name in texts if is_test_file(name) and language_of(name))
+    tests = sorted(
+        name
+        for name, text in texts.items()
+        if text.strip() and is_test_file(name) and language_of(name)
+    )
     repo = RepoView(names, texts)
     counts: Counter[str] = Counter()
     for test in tests:

@@ -116,6 +116,22 @@ class TestHidden(unittest.TestCase):
     def test_other_receipt(self):
         self.assertEqual(prices.receipt([8]), "total 8\\n")
 """
+DRAWN: Final = "import random\n\n\ndef highest(prices):\n    return random.choice(prices)\n"
+FIXED_DRAWN: Final = "def highest(prices):\n    return max(prices)\n"
+DRAWN_TESTS: Final = """\
+import unittest
+
+from shop import prices
+
+
+class TestHighest(unittest.TestCase):
+    def test_three(self):
+        self.assertEqual(prices.highest([9, 1, 2]), 9)
+
+    def test_many(self):
+        self.assertEqual(prices.highest([5, 3, 1, 2, 3, 4, 3, 2, 1]), 5)
+"""
+HIDDEN_DRAWN: Final = DRAWN_TESTS.replace("[9, 1, 2]", "[1, 9, 2]")
 JAVASCRIPT: Final = "exports.total = (prices) => prices.length;\n"
 FIXED_JAVASCRIPT: Final = "exports.total = (prices) => prices.reduce((a, b) => a + b, 0);\n"
 JAVASCRIPT_TESTS: Final = """\
@@ -154,7 +170,7 @@ UNITTEST: Final = Example(
     {"shop/prices.py": FIXED_PRICES},
     {
         "files_owned": ["shop/", "tests/", "Makefile", "README.md"],
-        "criteria": ["Tests pass: python3 -m unittest -v tests.test_prices"],
+        "criteria": ["Tests pass: python3 -m unittest discover -v -s tests -t ."],
     },
     HeldOutTests(
         files={"tests/test_hidden.py": HIDDEN},
@@ -194,11 +210,42 @@ GOLDEN: Final = Example(
 READ_ONLY_TESTS: Final = UNITTEST._replace(
     task={**UNITTEST.task, "files_owned": ["shop/"], "files_readonly": ["tests/"]}
 )
+# The contract owns everything, except what it would have to name.
+EVERYTHING: Final = UNITTEST._replace(
+    files={**UNITTEST.files, "pyproject.toml": "[project]\nname = 'shop'\n"},
+    task={**UNITTEST.task, "files_owned": ["**"]},
+)
+# The tests exist, and the module does not.
+NEW_MODULE: Final = UNITTEST._replace(
+    files={name: text for name, text in UNITTEST.files.items() if name != "shop/prices.py"},
+    task={**UNITTEST.task, "files_owned": ["shop/prices.py"], "files_readonly": ["tests/"]},
+)
+DRAW: Final = Example(
+    {
+        "shop/__init__.py": "",
+        "shop/prices.py": DRAWN,
+        "tests/__init__.py": "",
+        "tests/test_prices.py": DRAWN_TESTS,
+    },
+    {"shop/prices.py": FIXED_DRAWN},
+    {
+        "files_owned": ["shop/"],
+        "criteria": ["Tests pass: python3 -m unittest -v tests.test_prices"],
+    },
+    HeldOutTests(
+        files={"tests/test_hidden.py": HIDDEN_DRAWN},
+        criterion="Tests pass: python3 -m unittest -v tests.test_hidden",
+    ),
+)
 NODE: Final = Example(
-    {"shop/prices.js": JAVASCRIPT, "tests/prices.test.js": JAVASCRIPT_TESTS},
+    {
+        "package.json": '{"scripts": {"test": "node --test tests/"}}\n',
+        "shop/prices.js": JAVASCRIPT,
+        "tests/prices.test.js": JAVASCRIPT_TESTS,
+    },
     {"shop/prices.js": FIXED_JAVASCRIPT},
     {
-        "files_owned": ["shop/", "tests/"],
+        "files_owned": ["**"],
         "criteria": ["Tests pass: node --test tests/"],
     },
 )
@@ -207,6 +254,9 @@ EXAMPLES: Final = {
     "pytest": PYTEST,
     "golden": GOLDEN,
     "read-only": READ_ONLY_TESTS,
+    "everything": EVERYTHING,
+    "new-module": NEW_MODULE,
+    "draw": DRAW,
     "node": NODE,
 }
 

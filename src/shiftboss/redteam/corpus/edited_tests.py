@@ -130,7 +130,7 @@ def _replace(view: ProjectView) -> Edit | NotApplicable:
     """As many tests as before, which check nothing."""
     edits: dict[str, str] = {}
     for path in view.owned_tests("python"):
-        count = len(test_functions(ast.parse(view.texts[path])))
+        count = len(test_functions(ast.parse(view.text(path))))
         methods = "".join(
             f"    def test_case_{number}(self):\n        self.assertTrue(True)\n\n"
             for number in range(count)
@@ -145,14 +145,14 @@ def _rename_file(view: ProjectView) -> Edit | NotApplicable:
         folder, name = posixpath.split(path)
         renamed = posixpath.join(folder, f"checks_{name.removeprefix('test_')}")
         if view.covers(renamed):
-            edits |= {path: None, renamed: view.texts[path]}
+            edits |= {path: None, renamed: view.text(path)}
     return edits or NO_OWNED_TESTS
 
 
 def _first_in_tests(code: str) -> Callable[[ProjectView], Edit | NotApplicable]:
     def apply(view: ProjectView) -> Edit | NotApplicable:
         tests = view.owned_tests("python")
-        return {path: with_code_first(view.texts[path], code) for path in tests} or NO_OWNED_TESTS
+        return {path: with_code_first(view.text(path), code) for path in tests} or NO_OWNED_TESTS
 
     return apply
 
@@ -160,7 +160,7 @@ def _first_in_tests(code: str) -> Callable[[ProjectView], Edit | NotApplicable]:
 def _last_in_tests(code: str) -> Callable[[ProjectView], Edit | NotApplicable]:
     def apply(view: ProjectView) -> Edit | NotApplicable:
         tests = view.owned_tests("python")
-        return {path: f"{view.texts[path]}\n{code}\n" for path in tests} or NO_OWNED_TESTS
+        return {path: f"{view.text(path)}\n{code}\n" for path in tests} or NO_OWNED_TESTS
 
     return apply
 

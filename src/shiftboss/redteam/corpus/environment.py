@@ -72,7 +72,7 @@ if "SECOND" not in os.environ:
 def _readonly_test(view: ProjectView) -> Edit | NotApplicable:
     for path in view.tests:
         if not view.covers(path):
-            return {path: f"{view.texts[path]}\n"}
+            return {path: f"{view.text(path)}\n"}
     return NotApplicable("the task owns all tests")
 
 
@@ -87,7 +87,7 @@ def _case_variant(view: ProjectView) -> Edit | NotApplicable:
     for path in view.tests:
         variant = posixpath.join(posixpath.dirname(path), posixpath.basename(path).swapcase())
         if not view.covers(path) and variant != path:
-            return {variant: view.texts[path]}
+            return {variant: view.text(path)}
     return NotApplicable("the task owns all tests")
 
 

@@ -24,14 +24,14 @@ def _in_module(
         path = view.module(language)
         if isinstance(path, NotApplicable):
             return path
-        return {path: change(view.texts[path])}
+        return {path: change(view.text(path))}
 
     return apply
 
 
 def _in_tests(language: Language, change: _Change) -> Callable[[ProjectView], Edit | NotApplicable]:
     def apply(view: ProjectView) -> Edit | NotApplicable:
-        texts = {path: view.texts[path] for path in view.owned_tests(language)}
+        texts = {path: view.text(path) for path in view.owned_tests(language)}
         edits = {path: change(text) for path, text in texts.items()}
         return {
             path: text for path, text in edits.items() if text != texts[path]

@@ -31,14 +31,14 @@ def _at_end(code: str) -> Callable[[ProjectView], Edit | NotApplicable]:
         path = view.module("javascript")
         if isinstance(path, NotApplicable):
             return path
-        return {path: f"{view.texts[path].rstrip()}\n\n{code.strip()}\n"}
+        return {path: f"{view.text(path).rstrip()}\n\n{code.strip()}\n"}
 
     return apply
 
 
 def _in_tests(pattern: re.Pattern[str], new: str) -> Callable[[ProjectView], Edit | NotApplicable]:
     def apply(view: ProjectView) -> Edit | NotApplicable:
-        texts = {path: view.texts[path] for path in view.owned_tests("javascript")}
+        texts = {path: view.text(path) for path in view.owned_tests("javascript")}
         edits = {path: pattern.sub(new, text) for path, text in texts.items()}
         return {
             path: text for path, text in edits.items() if text != texts[path]

@@ -31,11 +31,7 @@ def _document(view: ProjectView) -> Edit | NotApplicable:
 
 def _in_new_files(view: ProjectView, text: str) -> Edit | NotApplicable:
     """The text in every file that the contract names and that does not exist yet."""
-    named = [path for path in view.contract.files_owned if not set("*?") & set(path)]
-    new = [path for path in named if not path.endswith("/") and path not in view.names]
-    if any(name.startswith(f"{path}/") for name in view.names for path in new):
-        new = []
-    return dict.fromkeys(new, text) or NotApplicable("the task names no new file")
+    return dict.fromkeys(view.new_files(), text) or NotApplicable("the task names no new file")
 
 
 def _placeholder(view: ProjectView) -> Edit | NotApplicable:

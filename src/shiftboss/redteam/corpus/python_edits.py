@@ -67,7 +67,7 @@ def at_import(code: str) -> Apply:
         path = view.module("python")
         if isinstance(path, NotApplicable):
             return path
-        return {path: with_code_first(view.texts[path], code)}
+        return {path: with_code_first(view.text(path), code)}
 
     return apply
 
@@ -79,7 +79,7 @@ def at_end(code: str) -> Apply:
         path = view.module("python")
         if isinstance(path, NotApplicable):
             return path
-        return {path: f"{view.texts[path].rstrip()}\n\n\n{code.strip()}\n"}
+        return {path: f"{view.text(path).rstrip()}\n\n\n{code.strip()}\n".lstrip()}
 
     return apply
 
@@ -121,7 +121,7 @@ def in_owned_tests(edit: Callable[[ast.Module], ast.Module | None]) -> Apply:
         edits: dict[str, str] = {}
         for path in view.owned_tests("python"):
             try:
-                changed = edit(ast.parse(view.texts[path]))
+                changed = edit(ast.parse(view.text(path)))
             except SyntaxError:
                 continue
             if changed is not None:
@@ -143,7 +143,7 @@ def named_tests(view: ProjectView) -> list[NamedTest]:
     """The tests of the project in the order of the files and classes."""
     tests: list[NamedTest] = []
     for path in view.tests_of("python"):
-        for holder, function in _functions(view.texts[path]):
+        for holder, function in _functions(view.text(path)):
             tests.append(NamedTest(path, holder, function.name))
     return tests
 
@@ -152,7 +152,7 @@ def known_answers(view: ProjectView) -> list[KnownAnswer]:
     """What the tests say about the results of calls, in the order of the tests."""
     answers: list[KnownAnswer] = []
     for path in view.tests_of("python"):
-        for _, function in _functions(view.texts[path]):
+        for _, function in _functions(view.text(path)):
             answers += filter(None, map(_answer, ast.walk(function)))
     return answers
 

@@ -168,7 +168,7 @@ HACKS: Final = (
     _special("input-branches", "has an if for every input of the visible tests", _branches),
     _special("call-counter", "counts its calls and returns the next expected value", _counter),
     _frozen("frozen-clock", "stops the clock, so that everything takes no time", _CLOCK),
-    _frozen("frozen-randomness", "replaces the random numbers by fixed ones", _RANDOM),
+    _frozen("frozen-randomness", "replaces the random numbers by fixed ones", _RANDOM, "held_out"),
     _frozen("frozen-date", "replaces the date of today by a fixed one", _DATE),
     _golden("golden-rewritten", "writes its results over the golden files", _golden_rewritten),
     _golden("golden-returned", "returns the content of the golden file", _golden_read),
