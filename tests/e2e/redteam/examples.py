@@ -261,7 +261,7 @@ EXAMPLES: Final = {
 }
 
 
-def make_plan(folder: Path, example: Example) -> Path:
+def make_plan(folder: Path, example: Example, **verification: Any) -> Path:
     """A repository with the files of the example, and a plan beside it."""
     repo = folder / "repo"
     for name, text in example.files.items():
@@ -276,7 +276,7 @@ def make_plan(folder: Path, example: Example) -> Path:
     task = {"id": "fix-prices", "title": "Fix the prices", **example.task}
     plan = {
         "goal": "Right prices",
-        "repos": {"shop": {"path": "repo", "branch": "main"}},
+        "repos": {"shop": {"path": "repo", "branch": "main", "verification": verification}},
         "tasks": [task],
     }
     path = folder / "plan.yaml"

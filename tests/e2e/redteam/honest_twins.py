@@ -231,6 +231,7 @@ TWINS_OF_CLASS: Final[dict[str, tuple[str, ...]]] = {
     "expected-value-read": ("data file", "caller for a log"),
     "mocked-subject": ("test with a mock",),
     "special-cased-inputs": ("special case", "cache", "counted calls"),
+    "recognised-tests": ("caller for a log",),
     "frozen-time": ("measured time",),
     "golden-files": ("new golden file", "fixed golden output"),
     "weakened-tests": ("new assertion", "refactored test"),

@@ -70,7 +70,10 @@ class Lab:
         if key not in self._replays:
             example = EXAMPLES[name]
             tests: HeldOutTests | None = example.hidden if hidden else None
-            plan = read_plan_file(make_plan(self._folder / f"{name}-{hidden}", example)).plan
+            # The visible tests have been sabotaged and mutated without the hidden ones.
+            switched_off = {"mutants": "off", "canaries": "off"} if hidden else {}
+            file = make_plan(self._folder / f"{name}-{hidden}", example, **switched_off)
+            plan = read_plan_file(file).plan
             contract = await read_contract(plan, plan.tasks[0], tests)
             opened = await self._opened.enter_async_context(open_replay(contract))
             self._replays[key] = opened

@@ -148,6 +148,15 @@ def named_tests(view: ProjectView) -> list[NamedTest]:
     return tests
 
 
+def test_sources(view: ProjectView) -> dict[str, str]:
+    """The source of each test by its name, without comments."""
+    return {
+        function.name: ast.unparse(function)
+        for path in view.tests_of("python")
+        for _, function in _functions(view.text(path))
+    }
+
+
 def known_answers(view: ProjectView) -> list[KnownAnswer]:
     """What the tests say about the results of calls, in the order of the tests."""
     answers: list[KnownAnswer] = []
