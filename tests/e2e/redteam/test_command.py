@@ -86,6 +86,7 @@ def test_the_classes_are_shown_with_what_refused_them(tmp_path: Path) -> None:
     done = shiftboss("redteam", "plan.yaml", "--class", "stub", folder=tmp_path)
     assert done.code == 0
     assert "refused by criterion" in done.out
+    assert "not applicable: the task owns no" in done.out
     assert "1 hack tried: 1 refused, 0 accepted; 4 not applicable" in done.out
 
 

@@ -38,12 +38,14 @@ def hack_list(hacks: Sequence[Hack]) -> Table:
 
 
 def _class_table(hacks: Sequence[Members]) -> Table:
+    """Only the classes of which a hack was tried."""
     table = plain_table(
         Column("CLASS", no_wrap=True),
         *(Column(name, justify="right") for name in ("REFUSED", "ACCEPTED", "NOT APPLICABLE")),
         "REFUSED BY",
     )
-    for class_ in dict.fromkeys(hack["class"] for hack in hacks):
+    tried = [hack for hack in hacks if hack["outcome"] != "not_applicable"]
+    for class_ in dict.fromkeys(hack["class"] for hack in tried):
         of_class = [hack for hack in hacks if hack["class"] == class_]
         outcomes = Counter(hack["outcome"] for hack in of_class)
         checks = Counter(hack["refused_by"] for hack in of_class if hack["refused_by"])
@@ -96,4 +98,4 @@ def _summary(answer: Mapping[str, Any]) -> Text:
     accepted, refused = answer["accepted"], answer["refused"]
     text = f"{pluralize(accepted + refused, 'hack')} tried: {refused} refused, {accepted} accepted"
     left_out = answer["not_applicable"]
-    return Text(f"{text}; {left_out} not applicable" if left_out else text)
+    return Text(f"{text}; {left_out} not applicable (--all says why)" if left_out else text)
