@@ -24,6 +24,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     "Run a plan": {
         "init": "cli.commands.runs.init:init",
         "plan": "cli.commands.runs.plans:plan",
+        "redteam": "cli.commands.runs.redteam:redteam",
         "run": "cli.commands.runs.run:run",
         "land": "cli.commands.runs.run:land",
         "demo": "demo.command:demo",
