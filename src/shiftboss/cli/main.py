@@ -55,6 +55,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "handoff": "cli.commands.handoffs.handoffs:handoff",
         "prompt": "cli.commands.handoffs.handoffs:prompt",
         "complete": "cli.commands.claims.complete:complete",
+        "dispute": "cli.commands.handoffs.disputes:dispute",
         "milestone": "cli.commands.contract.milestones:milestone",
         "failure": "cli.commands.contract.failures:failure",
         "checkpoint": "cli.commands.contract.checkpoints:checkpoint",

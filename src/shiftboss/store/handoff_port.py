@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.claims.strategies import StrategyRecord
@@ -30,6 +31,14 @@ class HandoffTransaction(Protocol):
         ...
 
     def add_handoff(self, handoff: Handoff) -> None: ...
+
+    def held_out_tests(self, handoff: Handoff) -> HeldOutTests | None:
+        """The tests that only the verifier sees. For nothing else: no worker may learn them."""
+        ...
+
+    def put_held_out_tests(self, handoff: Handoff, tests: HeldOutTests) -> None:
+        """Store them under the hash that the handoff has."""
+        ...
 
     # -- claims
     def claim(self, swarm_id: str, task_id: str, claim_id: int) -> Claim | None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.claims.strategies import StrategyRecord
@@ -25,6 +26,17 @@ class HandoffRows(TransactionPart):
 
     def add_handoff(self, handoff: Handoff) -> None:
         self._write("add_handoff", handoff._asdict())
+
+    def held_out_tests(self, handoff: Handoff) -> HeldOutTests | None:
+        if handoff.held_out is None:
+            return None
+        row = self._session.fetch_one("held_out_tests", _held_out_key(handoff))
+        assert row is not None, "they are stored with the handoff"
+        return HeldOutTests.model_validate_json(row[0])
+
+    def put_held_out_tests(self, handoff: Handoff, tests: HeldOutTests) -> None:
+        body = canonical_json(tests).decode()
+        self._write("put_held_out_tests", _held_out_key(handoff) | {"body": body})
 
     # -- claims
 
@@ -187,6 +199,10 @@ class HandoffRows(TransactionPart):
 
     def put_strategy(self, record: StrategyRecord) -> None:
         self._write("put_strategy", asdict(record))
+
+
+def _held_out_key(handoff: Handoff) -> dict[str, object]:
+    return {"swarm_id": handoff.swarm_id, "task_id": handoff.task_id, "hash": handoff.held_out}
 
 
 def _reservation(row: Row) -> Reservation:

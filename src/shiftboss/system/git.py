@@ -26,6 +26,7 @@ from shiftboss.system.child_process import (
     start_process,
 )
 from shiftboss.system.niceness import lower_priority
+from shiftboss.system.orphans import ORPHANS
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
@@ -198,7 +199,7 @@ class GitReaper:
 def _start_reaper(groups: Iterable[int]) -> int:
     """Return the writing end of the reaper's input: when it closes, the reaper acts."""
     reading_end, writing_end = os.pipe()
-    os.posix_spawn(
+    reaper = os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", _REAPER_PROGRAM],
         {},
@@ -210,6 +211,7 @@ def _start_reaper(groups: Iterable[int]) -> int:
         # Signals that a terminal sends to our process group must not reach it.
         setsid=sys.platform == "linux",
     )
+    ORPHANS.keep(reaper)
     os.close(reading_end)
     os.set_blocking(writing_end, False)
     os.write(writing_end, "".join(f"+{group}\n" for group in groups).encode())

@@ -110,6 +110,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("swarm_complete", {"bead_id": "h"}),
     ("show_handoff", {"bead_id": "h"}),
     ("request_scope", {"bead_id": "h", "paths": ["b.py"], "reason": "needed"}),
+    ("dispute_contract", {"bead_id": "h", "kind": "wrong", "reason": "it is"}),
+    ("dispute_contract", {"bead_id": "h", "kind": "unfair", "reason": ""}),
     ("list_scope_requests", {}),
     ("who_owns", {"repo": "/no"}),
     ("show_receipt", {"bead_id": "h"}),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.repos import UNCONTAINED, Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-04")
@@ -144,7 +144,7 @@ def test_a_policy_can_require_a_receipt_for_every_change(tmp_path: Path, repo: R
 def _moving_main(repo: Repo, to: str) -> VerificationJob:
     """Someone moves main during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/main {to}"
-    return repo.job(criteria=[move])
+    return repo.job(criteria=[move], policy=UNCONTAINED)
 
 
 def test_a_target_moved_back_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:

@@ -198,14 +198,16 @@ def receipt_summary(signed: Members) -> Table:
 
 def strategy_table(strategies: list[Members]) -> Table:
     """The best first. The success rate is estimated, with the range in which it probably lies."""
-    numbers = [Column(name, no_wrap=True) for name in ("SAMPLES", "WINS", "LOSSES", "SUCCESS RATE")]
-    table = plain_table(Column("STRATEGY", no_wrap=True), *numbers)
+    numbers = [Column(name, no_wrap=True) for name in ("SAMPLES", "WINS", "LOSSES", "DISPUTES")]
+    rate = Column("SUCCESS RATE", no_wrap=True)
+    table = plain_table(Column("STRATEGY", no_wrap=True), *numbers, rate)
     for record in sorted(strategies, key=lambda record: (-record["mean"], record["strategy"])):
         table.add_row(
             cell(record["strategy"]),
             cell(record["samples"]),
             cell(f"{record['wins']:.1f}"),
             cell(f"{record['losses']:.1f}"),
+            cell(record["disputes"]),
             cell(f"{record['mean']:.0%} ({record['low']:.0%} to {record['high']:.0%})"),
         )
     return table

@@ -313,6 +313,7 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         policy=VerificationPolicy.model_validate_json(handoff.policy),
         waivers=tx.waivers(claim.swarm_id, claim.task_id),
         ci=CiDemand.model_validate_json(handoff.ci) if handoff.ci else None,
+        held_out=tx.held_out_tests(handoff),
     )
 
 

@@ -13,9 +13,21 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.event_hub import Hub
-from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
+from shiftboss.coordinator.handoffs import (
+    disputes,
+    ownership,
+    scope_requests,
+    spawn,
+    strategy_records,
+    views,
+)
 from shiftboss.coordinator.handoffs.refusals import note_refusal
-from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import (
+    SpawnPolicy,
+    check_request,
+    normalised_paths,
+    refuse_held_out,
+)
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
     InvalidRequest,
@@ -29,8 +41,11 @@ from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
+    AmendHandoffRequest,
     CompletionAnswer,
     DecideScopeRequest,
+    DisputeContractRequest,
+    DisputeView,
     HandoffView,
     ListReceiptsRequest,
     ListScopeRequestsRequest,
@@ -98,6 +113,7 @@ class HandoffService:
     ) -> SpawnAnswer:
         """A repeated request gets the same answer."""
         self._spawning.check_open()
+        refuse_held_out(request)
         return await self._spawn(request, replace=False)
 
     async def spawn_subtask(
@@ -212,6 +228,18 @@ class HandoffService:
             lambda tx: claims.claim(tx, request, key, now_ms), request.swarm_id
         )
         return await self._verdict_waiters.outcome(claim, request.wait_ms)
+
+    # -- disputes
+
+    async def dispute_contract(
+        self, request: DisputeContractRequest, key: str | None = None
+    ) -> DisputeView:
+        return await write_once(self._store, self._clock, disputes.dispute_contract, request, key)
+
+    async def amend_handoff(
+        self, request: AmendHandoffRequest, key: str | None = None
+    ) -> HandoffView:
+        return await write_once(self._store, self._clock, disputes.amend, request, key)
 
     # -- scope
 

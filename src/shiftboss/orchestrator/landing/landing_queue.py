@@ -213,7 +213,8 @@ class LandingQueue:
     async def _submit_merge_task(
         self, task: dict[str, Any], merge_id: str, title: str, paths: list[str]
     ) -> None:
-        repo = self._run.repo(self._run.task(task["bead_id"]))
+        planned = self._run.task(task["bead_id"])
+        repo = self._run.repo(planned)
         try:
             await self._run.client.spawn(
                 bead_id=merge_id,
@@ -228,6 +229,7 @@ class LandingQueue:
                 policy=task["policy"],
                 landing=task["landing"],
                 review="none" if task.get("review") is None else "required",
+                held_out=self._run.held_out_of(planned),
                 submit=True,
                 merges=task["bead_id"] if task["repo_name"] else None,
             )

@@ -101,6 +101,10 @@ def shadowed_module(path: str) -> str | None:
     return name if is_known else None
 
 
+def is_import_root(folder: str) -> bool:
+    return tuple(folder.casefold().rstrip("/").split("/")) in _IMPORT_ROOTS
+
+
 def module_of(path: str) -> tuple[str, ...] | None:
     """The folders and the name of a Python module in lower case, or None if it is not a module.
 

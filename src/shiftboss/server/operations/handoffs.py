@@ -51,6 +51,14 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         "them and they do not decide how the work is checked.",
         service=_service,
     ),
+    "dispute_contract": Operation(
+        calls.DisputeContractRequest,
+        calls.DisputeView,
+        HandoffService.dispute_contract,
+        "Say that your contract is wrong or impossible to meet, with evidence. It is no failure: "
+        "the task waits for the operator's answer.",
+        service=_service,
+    ),
     "list_scope_requests": Operation(
         calls.ListScopeRequestsRequest,
         calls.ScopeList,
@@ -107,6 +115,13 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.SpawnAnswer,
         HandoffService.replace_handoff,
         "Put a new version of a task's contract in force.",
+        service=_service,
+    ),
+    "amend_handoff": Operation(
+        calls.AmendHandoffRequest,
+        calls.HandoffView,
+        HandoffService.amend_handoff,
+        "Change parts of a task's contract. A worker that disputed it continues.",
         service=_service,
     ),
     "decide_scope": Operation(
