@@ -255,7 +255,12 @@ def _is_of(process: psutil.Process, name: str) -> bool:
         return False
 
 
-def test_both_ways_make_the_same_mounts_each_after_those_around_it(tmp_path: Path) -> None:
+def test_both_ways_make_the_same_mounts_each_after_those_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    trees = tmp_path / "shiftboss"
+    trees.mkdir()
     hidden, inside = tmp_path / "hidden", tmp_path / "hidden" / "deep" / "files"
     inside.mkdir(parents=True)
     file = tmp_path / "hidden.pem"
@@ -265,6 +270,7 @@ def test_both_ways_make_the_same_mounts_each_after_those_around_it(tmp_path: Pat
     targets = [mount.target for mount in mounts]
     assert targets.index(str(hidden)) < targets.index(str(inside))
     assert str(tmp_path / "missing") not in targets
+    assert Mount("empty", str(trees)) in mounts
     assert Mount("read", str(file), "/dev/null") in mounts
     argv = bubblewrap_argv("bwrap", mounts, network=True)
     positions = [argv.index(target) for target in targets]
