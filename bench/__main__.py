@@ -15,6 +15,7 @@ from bench import (
     hooks,
     mcp,
     parked,
+    proof,
     run_overhead,
     throughput,
     verification,
@@ -37,6 +38,7 @@ def main() -> int:
         figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
         figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
         figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
+        figures += proof.run(folder, rounds=1 if quick else proof.ROUNDS)
         figures += hooks.run(folder / "hooks")
         figures += ci_watching.run(folder, seconds=10 if quick else ci_watching.WATCHED_SECONDS)
         figures += waiting_agents.run(

@@ -6,7 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, Text, Title, WorkerName
+from shiftboss.protocol.bus import (
+    BusRequest,
+    DisputeKind,
+    DisputeReason,
+    Epoch,
+    Evidence,
+    TaskId,
+    Text,
+    Title,
+    WorkerName,
+)
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
@@ -18,6 +28,7 @@ from shiftboss.protocol.handoffs import (
     VerificationPolicy,
 )
 from shiftboss.protocol.policy import Trait
+from shiftboss.protocol.receipts import ObjectName
 from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
 # How long a completion waits for its verdict. Most tools time out after a minute.
@@ -193,6 +204,51 @@ class DecideScopeRequest(BusRequest):
     decision: Annotated[str, StringConstraints(max_length=5000, pattern=NO_NUL)] = ""
 
 
+class DisputeContractRequest(BusRequest):
+    """A worker says that its contract is `wrong`, or `impossible` to meet. `commit` is one that
+    shows it."""
+
+    bead_id: TaskId
+    kind: DisputeKind
+    reason: DisputeReason
+    evidence: Evidence = ""
+    commit: Commit | None = None
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class DisputeView(Answer):
+    """A dispute waits for the answer to its question. `status` is the state of the attempt."""
+
+    question_id: int
+    bead_id: str
+    worker: str
+    epoch: int
+    status: str
+    kind: str
+    reason: str
+    evidence: str
+    commit: str | None
+    contact: str
+    contract_version: int
+    asked_at: int
+
+
+class AmendHandoffRequest(BusRequest):
+    """For the operator only: a new version of the contract in force. What is given replaces that
+    part of it. With `version`, only that version is amended."""
+
+    bead_id: TaskId
+    files: PathPatterns | None = None
+    files_readonly: PathPatterns | None = None
+    success_criteria: (
+        Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)] | None
+    ) = None
+    expectations_change: PathPatterns | None = None
+    reason: Reason
+    version: Version | None = None
+
+
 class WaiveRequest(BusRequest):
     """For the operator only: a check of a task may fail. `subject` is a path or a criterion."""
 
@@ -239,6 +295,8 @@ class PlanAnswer(Answer):
 
 
 class ReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt."""
+
     bead_id: TaskId
 
 
@@ -246,6 +304,26 @@ class ReceiptAnswer(Answer):
     """The signed receipt, and the public key to verify it with."""
 
     signed_receipt: dict[str, Any]
+    public_key: str
+
+
+class ExportReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt. `landed_as` is the squash that the work has
+    landed as."""
+
+    bead_id: TaskId
+    landed_as: ObjectName | None = None
+
+
+class ExportReceiptAnswer(Answer):
+    """`receipt` is a DSSE envelope of an in-toto statement about `commit`. `landing` is one about
+    the squash, if `landed_as` names it: the server has checked that it is the squash of the
+    accepted work."""
+
+    receipt_id: str
+    commit: str
+    receipt: dict[str, Any]
+    landing: dict[str, Any] | None = None
     public_key: str
 
 

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    field_validator,
     model_serializer,
 )
 
@@ -141,6 +142,14 @@ class VerificationPolicy(Request):
     # What contains the commands, and which of them may use the network.
     sandbox: Literal["auto", "required", "off"] = "auto"
     network: Literal["none", "setup", "all"] = "setup"
+
+    @field_validator("canaries", "mutants", "sandbox", mode="before")
+    @classmethod
+    def _switch(cls, value: Any) -> Any:
+        """YAML reads `on` and `off` as booleans."""
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return value
 
 
 def canonical_json(value: Any) -> bytes:

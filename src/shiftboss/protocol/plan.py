@@ -92,6 +92,8 @@ class PlanTask(Request):
     files_owned: PathPatterns
     files_readonly: PathPatterns | None = None
     criteria: Annotated[list[Criterion], Field(max_length=CRITERIA_MAX)] = Field(default=[])
+    # Tests of the base whose expectations the task changes, besides those of the repo.
+    expectations_change: PathPatterns = Field(default=[])
     held_out: PlanHeldOut | None = None
     complexity: Literal["low", "normal", "high"] = "normal"
     traits: Annotated[list[Trait], Field(max_length=4)] = Field(default=[])

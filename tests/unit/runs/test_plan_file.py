@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPlan
+from shiftboss.protocol.handoffs import MutantsRequired, VerificationPolicy
 from shiftboss.rules.documents.yaml_lines import Problem
 from shiftboss.rules.plans.graph import agent_name
 from shiftboss.rules.plans.plan_file import PlanText, read_plan
@@ -50,6 +51,24 @@ def test_a_minimal_plan_gets_the_defaults() -> None:
     assert (made.landing, made.review, task.review) == ("merge", "none", None)
     assert agent_name(made, task) == "claude"
     assert warnings(plan()) == []
+
+
+@pytest.mark.requirement("OWN-13")
+def test_a_plan_chooses_how_tests_are_tested() -> None:
+    """YAML reads `on` and `off` as booleans."""
+
+    def verification(text: str) -> VerificationPolicy:
+        return (
+            read(plan(repos=f"{{app: {{path: app, verification: {text}}}}}"))
+            .plan.repos["app"]
+            .verification
+        )
+
+    off = verification("{mutants: off, canaries: off, sandbox: off}")
+    assert (off.mutants, off.canaries, off.sandbox) == ("off", "off", "off")
+    required = verification("{mutants: {require: 0.6}, mutant_seconds: 300, canaries: on}")
+    assert required.mutants == MutantsRequired(require=0.6)
+    assert (required.mutant_seconds, required.canaries) == (300, "on")
 
 
 @pytest.mark.requirement("OWN-12")

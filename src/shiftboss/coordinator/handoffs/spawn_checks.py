@@ -29,10 +29,14 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
     environment variables that may be passed to commands."""
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
-    normalised_paths(request.policy.generated, "policy.generated")
-    _check_each(request.success_criteria, "success_criteria", parse_criterion)
+    normalised_policy(request.policy)
+    check_criteria(request.success_criteria)
     _check_each(request.policy.setup, "policy.setup", parse_command)
     _check_variables(request.policy.environment, variables)
+
+
+def check_criteria(criteria: Sequence[str]) -> None:
+    _check_each(criteria, "success_criteria", parse_criterion)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
@@ -57,8 +61,11 @@ def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
 
 
 def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
-    generated = normalised_paths(policy.generated, "policy.generated")
-    return policy.model_copy(update={"generated": generated})
+    """Raises InvalidRequest for a pattern that is unusable."""
+    lists = ("generated", "expectations_change")
+    return policy.model_copy(
+        update={name: normalised_paths(getattr(policy, name), f"policy.{name}") for name in lists}
+    )
 
 
 def _check_each(texts: Sequence[str], field: str, parse: Callable[[str], object]) -> None:

@@ -20,6 +20,7 @@ from shiftboss.rules.claims.verdicts import CheckOutcome
 
 # Stands for the held-out criterion, which names paths that the worker must not see.
 SUBJECT: Final = "held-out tests"
+CANNOT_FAIL: Final = "held-out tests pass although they were sabotaged"
 UNWRITABLE: Final = "the held-out tests could not be written over the checkout"
 _HINT: Final = (
     "the work must be right for inputs that no visible test has; read the task again, and do not "
@@ -67,6 +68,13 @@ async def check_held_out(
         judge_run, tests.files, ended.cases, ended.totals, ended.exit_code, visible
     )
     return _outcome(result, held_out_hash(tests), ended)
+
+
+def not_failing(checked: CheckOutcome) -> CheckOutcome:
+    """The held-out tests pass even when they are sabotaged."""
+    result = checked.result.model_copy(update={"outcome": "failed", "message": CANNOT_FAIL})
+    violation = Violation(check="held_out", message=CANNOT_FAIL, hint=_NOT_RUN_HINT)
+    return CheckOutcome(result, [violation])
 
 
 def _test_criteria(job: VerificationJob) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,6 +11,8 @@ from shiftboss.rules.paths.changes import CommitChange, FileChange, NetChange
 
 # With more deleted or added files, only renames without a change of the content are found.
 RENAMES_MAX: Final = 1000
+# Of the files whose changed lines are asked for at once. Their names are arguments of git.
+DIFFED_FILES_MAX: Final = 100
 
 _LISTING: Final = (
     "diff-tree",
@@ -20,6 +23,7 @@ _LISTING: Final = (
     "--no-ext-diff",
     "--no-textconv",
 )
+_HUNK: Final = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
 async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
@@ -62,6 +66,40 @@ async def changes_of(mirror: Mirror, commits: Sequence[str]) -> list[CommitChang
         elif token:
             commit = token.decode()
     return changes
+
+
+async def changed_lines(
+    mirror: Mirror, before: str, after: str, files: Sequence[FileChange]
+) -> dict[str, frozenset[int]]:
+    """The numbers of the new and changed lines of these files, at most of the first 100."""
+    names = [path for file in files[:DIFFED_FILES_MAX] if file.is_utf8 for path in file.paths]
+    if not names:
+        return {}
+    arguments = (
+        *("-c", "core.quotePath=false", "diff-tree", "-r", "-p", "--unified=0", "--text"),
+        *("--no-ext-diff", "--no-textconv", "--no-color", "-M", f"-l{RENAMES_MAX}"),
+        *("--src-prefix=a/", "--dst-prefix=b/", before, after, "--", *names),
+    )
+    return _lines_of_patch(await mirror.output("the changed lines", *arguments))
+
+
+def _lines_of_patch(patch: bytes) -> dict[str, frozenset[int]]:
+    """Without context, lines of a file start with plus, minus or a backslash, other lines do not.
+    Names with control characters are quoted, and left out."""
+    lines: dict[str, set[int]] = {}
+    path: str | None = None
+    is_header = False
+    for line in patch.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            path, is_header = None, True
+        elif is_header and line.startswith(b"+++ b/"):
+            # Git marks the end of a name that has a space.
+            path = line[6:].removesuffix(b"\t").decode(errors="replace")
+        elif path is not None and (hunk := _HUNK.match(line)):
+            is_header = False
+            start, count = int(hunk[1]), int(hunk[2] or 1)
+            lines.setdefault(path, set()).update(range(start, start + count))
+    return {path: frozenset(numbers) for path, numbers in lines.items() if numbers}
 
 
 def _file_change(token: bytes, tokens: Iterator[bytes]) -> FileChange:

@@ -16,12 +16,15 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
+from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
 from shiftboss.system.git import GitOutput, checked, git
 
@@ -31,6 +34,8 @@ LOCAL_FETCH_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
+VARIANTS: Final = "refs/variants/"
+PROMISED: Final = "refs/promised/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
@@ -47,10 +52,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`."""
+    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
+    folders and files that commands in a checkout must not see."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
         self.path = path
+        self.hidden = hidden
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -69,7 +76,10 @@ class Mirror:
             if not self.path.exists():
                 await self._create()
             maintenance = "--auto-maintenance" if maintain else "--no-auto-maintenance"
-            output = await self._fetch([maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*")
+            options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
+            output = await self._fetch(self._source, options, refspec)
+            if output.code != 0 and await self._fetch_promised(output.first_error):
+                output = await self._fetch(self._source, options, refspec)
         if output.code != 0:
             raise EvidenceUnavailable(
                 f"{self._source} cannot be fetched: {output.first_error}",
@@ -79,7 +89,8 @@ class Mirror:
     async def hold(self, commit: str) -> None:
         """Fetch a commit that may be on no branch, and keep it."""
         async with self._fetching:
-            await self._fetch(["--no-auto-maintenance"], f"+{commit}:{BASES}{commit}")
+            refspec = f"+{commit}:{BASES}{commit}"
+            await self._fetch(self._source, ["--no-auto-maintenance"], refspec)
 
     async def kind_at_source(self, name: str) -> str | None:
         """The kind of the object in the repository itself. None: it is missing, or the repository
@@ -102,6 +113,18 @@ class Mirror:
         if output.code not in (0, 1):
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
         return output.code == 0
+
+    async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
+        """The commit as it would be with other contents of some of its files, on no branch. In a
+        checkout of it, nothing shows that the files were changed."""
+        ref = f"{VARIANTS}{uuid.uuid4().hex}"
+        original = await self.output("the commit", "cat-file", "commit", commit)
+        listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
+        stream = _variant_stream(ref, original, _modes(listed), files)
+        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
+        made = await self.output("changing a commit", *arguments, stdin=stream)
+        await self.output("changing a commit", "update-ref", "-d", ref)
+        return made.decode().strip()
 
     async def _create(self) -> None:
         """Under a temporary name first: a mirror with its final name is complete."""
@@ -131,14 +154,28 @@ class Mirror:
     def _is_local(self) -> bool:
         return self._source.startswith("/")
 
-    async def _fetch(self, options: Sequence[str], refspec: str) -> GitOutput:
+    async def _fetch_promised(self, error: str) -> bool:
+        """Fetch what a partial clone lacks. False if the repository is complete.
+
+        Raises EvidenceUnavailable if the objects are on another machine."""
+        promisors = await promisors_of(Path(self._source)) if self._is_local else []
+        for number, promisor in enumerate(promisors):
+            if promisor.folder is None:
+                raise incomplete(self._source, promisor, error)
+            refspec = f"+refs/heads/*:{PROMISED}{number}/*"
+            output = await self._fetch(str(promisor.folder), ["--no-auto-maintenance"], refspec)
+            if output.code != 0:
+                raise incomplete(self._source, promisor, output.first_error)
+        return bool(promisors)
+
+    async def _fetch(self, source: str, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start with our own settings.
         upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
-        seconds = await self._check_before_fetch() if self._is_local else FETCH_SECONDS
+        seconds = await self._check_before_fetch(source) if self._is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
-                *("--no-recurse-submodules", *upload_pack, *options, "--", self._source, refspec),
+                *("--no-recurse-submodules", *upload_pack, *options, "--", source, refspec),
             ],
             self.path,
             seconds=seconds,
@@ -148,32 +185,66 @@ class Mirror:
             },
         )
 
-    async def _check_before_fetch(self) -> float:
+    async def _check_before_fetch(self, source: str) -> float:
         """The time limit of the fetch. The first fetch copies everything, which may take long; then
         the objects are checked, too."""
         is_first = not ((self.path / BRANCHES).exists() or (self.path / "packed-refs").exists())
-        special = await asyncio.to_thread(special_file, Path(self._source), with_objects=is_first)
+        special = await asyncio.to_thread(special_file, Path(source), with_objects=is_first)
         if special is not None:
             raise EvidenceUnavailable(
-                f"{self._source} cannot be fetched: {special} is neither a file nor a folder",
+                f"{source} cannot be fetched: {special} is neither a file nor a folder",
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
 
 
+def _modes(listed: bytes) -> dict[str, str]:
+    """The modes by path of what `git ls-tree -z` has listed."""
+    entries = listed.decode(errors="surrogateescape").split("\0")
+    return {entry.partition("\t")[2]: entry.partition(" ")[0] for entry in entries if "\t" in entry}
+
+
+def _variant_stream(
+    ref: str, original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]
+) -> bytes:
+    """The input for `git fast-import`, which prints the id of the new commit."""
+    head, _, message = original.partition(b"\n\n")
+    headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
+    people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
+    tree = next(value for name, value in headers if name == b"tree")
+    parents = [value for name, value in headers if name == b"parent"]
+    lines = [
+        *(f"commit {ref}".encode(), b"mark :1", *people),
+        *(b"data %d" % len(message), message),
+        *(b"%s %s" % (b"merge" if at else b"from", parent) for at, parent in enumerate(parents)),
+        b'M 040000 %s ""' % tree,
+    ]
+    for path, content in files.items():
+        lines += [f"M {modes[path]} inline {path}".encode(), b"data %d" % len(content), content]
+    return b"\n".join([*lines, b"", b"get-mark :1", b""])
+
+
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
         self._folder = folder
+        self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
 
     async def of(self, repo: str) -> Mirror:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source)
+            self._mirrors[source] = Mirror(
+                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
+            )
         return self._mirrors[source]
+
+
+def _state_beside(source: str) -> list[Path]:
+    """The state folder of runs in the repository, where it usually is."""
+    return [Path(source).parent / STATE_FOLDER] if source.startswith("/") else []
 
 
 async def _source_of(repo: str) -> str:

@@ -123,9 +123,9 @@ def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     yield from invalid_commands(
         (*path, "verification", "setup"), strings(verification.get("setup"))
     )
-    yield from invalid_patterns(
-        (*path, "verification", "generated"), strings(verification.get("generated"))
-    )
+    for key in ("generated", "expectations_change"):
+        patterns = strings(verification.get(key))
+        yield from invalid_patterns((*path, "verification", key), patterns)
 
 
 def _agent(path: KeyPath, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
@@ -249,6 +249,8 @@ def _files(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
     yield from invalid_patterns((*path, "files_owned"), owned)
     yield from invalid_patterns((*path, "files_readonly"), readonly)
+    changing = strings(task.get("expectations_change"))
+    yield from invalid_patterns((*path, "expectations_change"), changing)
     readonly_forms = {form for _, pattern in readonly for form in _normal_forms(pattern)}
     for index, pattern in owned:
         if not readonly_forms.isdisjoint(_normal_forms(pattern)):

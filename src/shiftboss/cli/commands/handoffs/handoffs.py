@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shiftboss.cli.commands.handoffs.disputes import amend
 from shiftboss.cli.commands.handoffs.spawn_options import (
     Base,
     Branch,
@@ -14,6 +15,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     DependsOn,
     Description,
     DescriptionFile,
+    ExpectationsChange,
     Files,
     Generated,
     HeldOut,
@@ -73,6 +75,7 @@ def spawn(
     criterion: Criterion = None,
     readonly: Readonly = None,
     generated: Generated = None,
+    expectations_change: ExpectationsChange = None,
     setup: Setup = None,
     held_out: HeldOut = None,
     held_out_criterion: HeldOutCriterion = None,
@@ -103,7 +106,11 @@ def spawn(
         "strategy": strategy,
         "success_criteria": criterion or [],
         "files_readonly": readonly,
-        "policy": {"generated": generated or [], "setup": setup or []},
+        "policy": {
+            "generated": generated or [],
+            "expectations_change": expectations_change or [],
+            "setup": setup or [],
+        },
         "traits": trait or [],
         "submit": submit,
     }
@@ -115,7 +122,7 @@ def spawn(
     elif tests is not None:
         answer = session.call_as_operator("spawn_subtask", swarm, **request)
     else:
-        answer = session.call_maybe_as_operator(
+        answer = session.call_as_operator_if_own(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
@@ -182,6 +189,9 @@ def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
     from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
 
     show(handoff_summary(view, now()), *claim_lines(view["last_claim"]))
+
+
+handoff.command()(amend)
 
 
 @handoff.command()

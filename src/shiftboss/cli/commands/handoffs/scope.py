@@ -163,7 +163,7 @@ def waive(
         str,
         typer.Option(
             metavar="CHECK",
-            help="ancestry, branch, scope, tests_kept, setup or criterion.",
+            help="Any check of a verdict but commit, such as scope, tests_kept or mutants.",
         ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the receipt.")],

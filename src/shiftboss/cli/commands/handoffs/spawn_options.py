@@ -105,6 +105,13 @@ Generated = Annotated[
         help=f"May change besides the owned files, such as uv.lock. {_REPEATABLE}",
     ),
 ]
+ExpectationsChange = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help=f"Test files of the base whose expectations the task changes. {_REPEATABLE}",
+    ),
+]
 Setup = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,0 +1,183 @@
+"""Mutants of the changed lines, run with real git and real tests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from shiftboss.evidence.checks.mutants import GreenRun, check_mutants
+from shiftboss.evidence.mirror.changes import changed_lines
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.rules.claims.mutants.outcome import NOTHING_TO_CHANGE, MutantResult
+from shiftboss.rules.claims.verdicts import CheckOutcome, with_waivers
+from tests.e2e.evidence.mutant_claims import EMPTY_TESTS, SHOP, TESTS, MutantClaim
+from tests.repos import Repo, waiver
+
+pytestmark = pytest.mark.requirement("OWN-13")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def test_tests_that_notice_the_work_pass(tmp_path: Path, repo: Repo) -> None:
+    """The first run has all changes at once; then they are made one by one."""
+    before = SHOP.replace("return result - discount", "return result").partition("\n\n\n")[0]
+    repo.base = repo.commit("base", {"shop.py": f"{before}\n", "test_shop.py": TESTS})
+    repo.commit("work", {"shop.py": SHOP})
+    claim = MutantClaim(tmp_path, repo, mutant_seconds=60)
+    result = asyncio.run(claim.check(green_seconds=0.2)).result
+    assert result.outcome == "passed", result
+    assert result.message == "2 of 3 mutants noticed, 2 changes at once noticed"
+    noticed = [(mutant.line, mutant.killed_by) for mutant in result.mutants]
+    assert sorted(noticed[1:]) == [(6, "test_total"), (6, "test_total"), (10, None)]
+    assert noticed[0][1] == "test_total"
+    assert claim.limits == [2.0] * 4
+
+
+def test_tests_that_notice_nothing_are_refused_after_one_run(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"shop.py": SHOP, "test_shop.py": EMPTY_TESTS})
+    claim = MutantClaim(tmp_path, repo)
+    checked = asyncio.run(claim.check())
+    assert checked.result.outcome == "failed"
+    assert len(claim.limits) == 1
+    assert len(checked.result.mutants) >= 3
+    assert all(mutant.killed_by is None for mutant in checked.result.mutants)
+    (violation,) = checked.violations
+    assert "they do not test this work (for example shop.py line " in violation.message
+    assert "waiver of `mutants`" in violation.hint
+    criterion = checked.result.subject
+    assert criterion is not None
+    assert with_waivers(checked, [waiver("mutants", criterion)]).result.outcome == "waived"
+
+
+def test_a_setup_that_installs_a_copy_is_repeated_with_the_mutants(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """The tests use the copy, so they cannot notice a change of the original."""
+    tests = TESTS.replace("import shop", "import sys; sys.path.insert(0, 'installed'); import shop")
+    setup = f'{sys.executable} -c \'import shutil; shutil.copytree("src", "installed")\''
+    repo.commit("work", {"src/shop.py": SHOP, "test_shop.py": tests})
+    claim = MutantClaim(tmp_path, repo, setup=[setup])
+    result = asyncio.run(claim.check()).result
+    assert (result.outcome, result.mutants[0].killed_by) == ("passed", "test_total")
+    assert claim.runs_with_setup == 1
+
+    repo.commit("worse", {"test_shop.py": tests.replace("self.assertEqual", "print")})
+    claim = MutantClaim(tmp_path / "second", repo, setup=[setup])
+    assert asyncio.run(claim.check()).result.outcome == "failed"
+
+
+def test_work_without_a_line_to_change_passes(tmp_path: Path, repo: Repo) -> None:
+    """Documents, tests, comments, generated code, and files that cannot be read as text."""
+    repo.write(
+        {
+            "README.md": "# Shop\n\nfor 1 < 2\n",
+            "tests/test_login.py": "def test_login():\n    assert 1 + 1 == 2\n",
+            "src/auth/login.py": "def login():\n    # todo: 1 + 1\n    return None\n",
+            "src/shop_pb2.py": SHOP,
+            "src/made/shop.py": SHOP,
+            "src/huge.py": "x = 1 + 2\n" * 30_000,
+        }
+    )
+    (repo.path / "src/latin.py").write_bytes(b"x = 1 + 2  # \xe9\n")
+    (repo.path / "src/link.py").symlink_to("auth/login.py")
+    repo.commit("work")
+    claim = MutantClaim(tmp_path, repo, generated=["src/made/"])
+    result = asyncio.run(claim.check()).result
+    assert (result.outcome, result.message) == ("passed", NOTHING_TO_CHANGE)
+    assert claim.limits == []
+
+
+async def checked_with(
+    claim: MutantClaim, policy: dict[str, object], result: MutantResult, green_seconds: float
+) -> tuple[CheckOutcome, int]:
+    """The check if every mutant ends with this result, and the number of runs."""
+    runs = 0
+
+    async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+        nonlocal runs
+        runs += 1
+        return result
+
+    async with claim.mirror() as mirror:
+        checked = await check_mutants(
+            await claim.work(mirror),
+            VerificationPolicy.model_validate(policy),
+            GreenRun("Tests pass: x", green_seconds),
+            run,
+            run,
+        )
+    return checked, runs
+
+
+def test_mutants_run_within_their_time(tmp_path: Path, repo: Repo) -> None:
+    """No time passes here: the first run says how long it took."""
+    repo.commit("work", {"shop.py": SHOP})
+    cases: list[tuple[dict[str, object], int, int]] = [
+        # As long as the green run; the first mutant may take longer.
+        ({}, 10, 1),
+        ({}, 200, 1),
+        ({"mutants": {"require": 0.5}}, 10, 1),
+        # The first would take more than twice the longest time.
+        ({}, 300, 0),
+        ({"mutant_seconds": 3}, 10, 0),
+        ({"mutants": "off"}, 10, 0),
+        # One at once, and one for each mutation.
+        ({"mutant_seconds": 50}, 10, 10),
+    ]
+
+    async def check() -> None:
+        claim = MutantClaim(tmp_path, repo)
+        for policy, green_seconds, expected in cases:
+            took = MutantResult(1, "test_a", duration_ms=green_seconds * 1000)
+            checked, runs = await checked_with(claim, policy, took, green_seconds)
+            assert runs == expected, policy
+            assert checked.holds
+
+    asyncio.run(check())
+
+
+def test_more_mutants_run_while_too_few_are_judged(tmp_path: Path, repo: Repo) -> None:
+    """Two changed lines give two changes at once. Their survival says too little."""
+    repo.commit("work", {"shop.py": "def f(a, b):\n    g(b)\n    return a < b\n"})
+    survived = MutantResult(0, duration_ms=1000)
+    checked, runs = asyncio.run(checked_with(MutantClaim(tmp_path, repo), {}, survived, 1))
+    assert runs == 2
+    assert checked.result.outcome == "failed"
+
+
+def test_changed_lines_are_those_of_git(tmp_path: Path, repo: Repo) -> None:
+    before = {
+        "kept.py": "a\nb\nc\n",
+        "with space.py": "a\n",
+        "old name.py": "one\ntwo\nthree\nfour\nfive\n",
+        "gone.py": "a\n",
+    }
+    repo.base = repo.commit("base", before)
+    after = {
+        "kept.py": "new\na\n++ b/trap.py\nc\n@@ -1 +1 @@\n",
+        "with space.py": "b\n",
+        "fresh.py": "a\nb\n",
+        "gone.py": "",
+    }
+    repo.git("mv", "old name.py", "new name.py")
+    repo.commit("work", after | {"new name.py": "one\ntwo\nthree\nfour\nchanged\n"})
+
+    async def lines() -> dict[str, frozenset[int]]:
+        claim = MutantClaim(tmp_path, repo)
+        async with claim.mirror() as mirror:
+            work = await claim.work(mirror)
+            return await changed_lines(mirror, work.before, work.after, work.files)
+
+    assert asyncio.run(lines()) == {
+        "kept.py": {1, 3, 5},
+        "with space.py": {1},
+        "new name.py": {5},
+        "fresh.py": {1, 2},
+    }
