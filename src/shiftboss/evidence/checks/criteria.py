@@ -118,11 +118,14 @@ class CriteriaCheck:
     async def _run_with_files(
         self, overlay: Mapping[str, bytes], argv: Sequence[str]
     ) -> HeldOutRun:
-        tested = replace(self._tested, paths=[*self._tested.paths, *overlay])
+        # Once each: a module that seems to have two files gets none.
+        tested = replace(self._tested, paths={*self._tested.paths, *overlay})
         run = await tested.run(argv, overlay)
         if run is None:
             return HeldOutRun(None, (), None, 0)
         report = run.report
+        if run.must_report and report is not None and report.source != "report":
+            report = None  # only printed, which the code under test can do as well
         return HeldOutRun(
             run.result.exit_code,
             report.tests if report is not None else (),
