@@ -143,6 +143,7 @@ HeldOutCriterion = Annotated[
     typer.Option(
         metavar="TEXT", help="Runs the held-out tests, such as `Tests pass: pytest tests/hidden`."
     ),
+]
 SandboxOption = Annotated[
     SandboxKind,
     typer.Option("--sandbox", help="Whether setup and criteria run in a sandbox."),
