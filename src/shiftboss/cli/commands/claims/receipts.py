@@ -116,7 +116,7 @@ def _show_verified(
             f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}"
         )
         if "landed_as" in facts:
-            print_line(f"it landed on {facts['target']} as a squash of that commit")
+            print_line(f"it landed on {facts['target']} as this squash")
         for check in facts["not_checked"]:
             print_line(f"not checked by a command: {check}")
         for waiver in facts["waivers"]:
