@@ -33,7 +33,8 @@ def git(*arguments: str) -> int:
 
 def commit(message: str) -> int:
     git("add", "--all")
-    return git("commit", "--quiet", "-m", message)
+    # Two attempts within one second would make the same commit otherwise.
+    return git("commit", "--quiet", "-m", message, "-m", f"Attempt {EPOCH}")
 
 
 def hang() -> None:
@@ -92,7 +93,17 @@ def ask() -> None:
     sys.exit(0)
 
 
+def dispute() -> None:
+    """Say with the command that the contract cannot be met, and exit."""
+    command = [sys.executable, "-m", "shiftboss.cli.main", "dispute", TASK]
+    reason = ["--kind", "impossible", "--reason", "nothing makes this pass"]
+    subprocess.run([*command, *reason, "--swarm", os.environ["SHIFTBOSS_SWARM"]], check=True)
+    sys.exit(0)
+
+
 def work(words: list[str]) -> None:
+    if "dispute" in words and is_first_time("dispute"):
+        dispute()
     if "ask" in words and is_first_time("ask"):
         ask()
     if "stray" in words and not WAS_REFUSED:

@@ -26,3 +26,5 @@ TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
 
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0
+# Of what a worker gives as evidence that its contract is wrong.
+EVIDENCE_CHARACTERS_MAX: Final = 10_000

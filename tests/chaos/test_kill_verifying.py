@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.bus.bus import ask, task
 from tests.acceptance.handoffs.handoffs import GATE, complete, honest
 from tests.client import Client
-from tests.repos import Repo
+from tests.repos import UNCONTAINED, Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -63,6 +63,7 @@ def _claim(client: Client, repo: Repo, started: Path, go: Path) -> str:
         subtask_title="T",
         repo=str(repo.path),
         success_criteria=[f"Command passes: python3 tools/gate.py {started} {go}"],
+        policy=UNCONTAINED,
     )
     commit = honest(repo)
     first = complete(client, "t", wait_ms=0, summary="done")

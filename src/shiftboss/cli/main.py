@@ -24,6 +24,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     "Run a plan": {
         "init": "cli.commands.runs.init:init",
         "plan": "cli.commands.runs.plans:plan",
+        "redteam": "cli.commands.runs.redteam:redteam",
         "run": "cli.commands.runs.run:run",
         "land": "cli.commands.runs.run:land",
         "demo": "demo.command:demo",
@@ -54,6 +55,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "handoff": "cli.commands.handoffs.handoffs:handoff",
         "prompt": "cli.commands.handoffs.handoffs:prompt",
         "complete": "cli.commands.claims.complete:complete",
+        "dispute": "cli.commands.handoffs.disputes:dispute",
         "milestone": "cli.commands.contract.milestones:milestone",
         "failure": "cli.commands.contract.failures:failure",
         "checkpoint": "cli.commands.contract.checkpoints:checkpoint",

@@ -27,6 +27,7 @@ _MEMBER_OF_ANSWER: Final = {
     "report_milestone": "milestone",
     "report_failure": "action",
     "show_task": "status",
+    "show_handoff": "handoff",
     "show_ci": "state",
 }
 

@@ -10,6 +10,7 @@ from shiftboss.doctor.forges import check_forges
 from shiftboss.doctor.programs import check_agents, check_runners
 from shiftboss.doctor.queues import judge_queues, read_queues
 from shiftboss.doctor.repos import check_git, check_repos
+from shiftboss.doctor.sandbox import check_sandbox
 from shiftboss.doctor.server import DoctorClient, check_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
@@ -58,6 +59,7 @@ async def _machine(policy: Policy) -> list[Finding]:
     return [
         *about_git,
         *await check_repos(policy),
+        *await check_sandbox(),
         *await check_forges(policy),
         *await check_runners(),
     ]

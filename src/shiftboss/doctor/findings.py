@@ -12,6 +12,7 @@ Check = Literal[
     "git",
     "repos",
     "hooks",
+    "sandbox",
     "forge",
     "runners",
     "queues",

@@ -13,6 +13,7 @@ from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.ci.local.breakage import find_breakage
 from shiftboss.evidence.ci.provider import CiProvider, CiProviders
 from shiftboss.evidence.ci.states import OPEN
+from shiftboss.evidence.commands.sandbox import state_paths
 from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
@@ -35,6 +36,7 @@ class Inspector:
             checkouts=checkouts_for(folder) / name,
             ask_ci=self.ci_report,
             writing=writing,
+            hidden=state_paths(folder),
         )
         self._ci = CiProviders(folder / "ci" / name, writing)
         # The questions of the port that others answer as they are.

@@ -69,8 +69,9 @@ def _reason(contract: LocalContract) -> str | None:
 def _claim_again(contract: LocalContract, status: str) -> str:
     return (
         f"{status} Commit your work to {contract.branch}, call "
-        f"swarm_complete({contract.call_arguments}), and fix what it refuses. If you cannot "
-        f"continue, call report_milestone with BLOCKED and say why ({contract.name})."
+        f"swarm_complete({contract.call_arguments}), and fix what it refuses. If the "
+        "contract is wrong or cannot be met, call dispute_contract. If you cannot continue, call "
+        f"report_milestone with BLOCKED and say why ({contract.name})."
     )
 
 

@@ -28,6 +28,8 @@ LINES: Final = (
     "- Keep the tests: do not remove, skip or weaken them.",
     "- Commit your work, then call `swarm_complete`. The server verifies it and answers with a",
     "  receipt, or with every reason why it is not accepted. Fix those and call it again.",
+    "- If the contract is wrong or cannot be met, say so with `dispute_contract` (or `shiftboss",
+    "  dispute`) and what shows it. That is not a failure, and better than work that pretends.",
     "- If you cannot continue, report BLOCKED with `report_milestone` and say why. Do not guess,",
     "  and do not claim anything that is not true.",
 )

@@ -6,10 +6,11 @@ additions.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from shiftboss.defaults import EVIDENCE_CHARACTERS_MAX
 from shiftboss.protocol.fields import (
     INTEGER_MAX,
     NO_NUL,
@@ -35,6 +36,13 @@ TaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
 Text = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 Epoch = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+# What a worker says about its contract: it asks for the wrong thing, or nobody can meet it.
+DisputeKind = Literal["wrong", "impossible"]
+DisputeReason = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=5000, pattern=NO_NUL),
+]
+Evidence = Annotated[str, StringConstraints(max_length=EVIDENCE_CHARACTERS_MAX, pattern=NO_NUL)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 
 
@@ -353,7 +361,19 @@ class TaskList(Answer):
     next_after: str | None
 
 
+class Dispute(Request):
+    """Why a worker disputes its contract. `commit` shows it, such as an honest attempt that fails
+    its criteria."""
+
+    kind: DisputeKind
+    reason: DisputeReason
+    evidence: Evidence = ""
+    commit: Commit | None = None
+
+
 class QuestionView(Answer):
+    """`dispute` is set if the worker disputes its contract."""
+
     question_id: int
     bead_id: str
     worker: str
@@ -363,6 +383,7 @@ class QuestionView(Answer):
     asked_at: int
     answer: str | None
     answered_at: int | None
+    dispute: Dispute | None = None
 
 
 class QuestionList(Answer):

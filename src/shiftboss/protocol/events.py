@@ -35,6 +35,7 @@ class EventKind(StrEnum):
     ANSWER_DELIVERED = "answer_delivered"
     HANDOFF_SPAWNED = "handoff_spawned"
     CONTRACT_CHANGED = "contract_changed"
+    CONTRACT_DISPUTED = "contract_disputed"
     CLAIM_MADE = "claim_made"
     CLAIM_ACCEPTED = "claim_accepted"
     CLAIM_REFUSED = "claim_refused"

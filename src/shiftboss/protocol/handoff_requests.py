@@ -6,17 +6,29 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, Text, Title, WorkerName
+from shiftboss.protocol.bus import (
+    BusRequest,
+    DisputeKind,
+    DisputeReason,
+    Epoch,
+    Evidence,
+    TaskId,
+    Text,
+    Title,
+    WorkerName,
+)
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
     DEFAULT_CONTACT,
     Criterion,
+    HeldOutTests,
     PathPatterns,
     Prose,
     VerificationPolicy,
 )
 from shiftboss.protocol.policy import Trait
+from shiftboss.protocol.receipts import ObjectName
 from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
 # How long a completion waits for its verdict. Most tools time out after a minute.
@@ -45,7 +57,8 @@ class SpawnSubtaskRequest(BusRequest):
     Defaults: `repo` is the server's repository, `base` its HEAD, `branch` the one that is checked
     out. `merges` names the accepted task whose work this task merges; this task takes over its lock
     on the repo. `landing` says how accepted work reaches its target: as it is, or squashed into one
-    commit. With `review: required` it lands only when the operator has approved it.
+    commit. With `review: required` it lands only when the operator has approved it. `held_out` are
+    tests that the worker does not see; only the operator may give them.
     """
 
     bead_id: TaskId
@@ -71,6 +84,7 @@ class SpawnSubtaskRequest(BusRequest):
     merges: TaskId | None = None
     landing: Landing = "merge"
     review: Review = "none"
+    held_out: HeldOutTests | None = Field(default=None, repr=False)
     # Submit the task at once, as submit_task does.
     submit: bool = False
 
@@ -125,7 +139,8 @@ class ShowHandoffRequest(BusRequest):
 
 
 class HandoffView(Answer):
-    """`last_claim` is the newest claim with its verdict."""
+    """`last_claim` is the newest claim with its verdict. `held_out` is the SHA-256 of the held-out
+    tests, if there are any."""
 
     bead_id: str
     version: int
@@ -144,6 +159,7 @@ class HandoffView(Answer):
     last_claim: dict[str, Any] | None
     landing: str
     review: str
+    held_out: str | None = None
 
 
 class RequestScopeRequest(BusRequest):
@@ -186,6 +202,51 @@ class DecideScopeRequest(BusRequest):
     request_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
     granted: bool
     decision: Annotated[str, StringConstraints(max_length=5000, pattern=NO_NUL)] = ""
+
+
+class DisputeContractRequest(BusRequest):
+    """A worker says that its contract is `wrong`, or `impossible` to meet. `commit` is one that
+    shows it."""
+
+    bead_id: TaskId
+    kind: DisputeKind
+    reason: DisputeReason
+    evidence: Evidence = ""
+    commit: Commit | None = None
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class DisputeView(Answer):
+    """A dispute waits for the answer to its question. `status` is the state of the attempt."""
+
+    question_id: int
+    bead_id: str
+    worker: str
+    epoch: int
+    status: str
+    kind: str
+    reason: str
+    evidence: str
+    commit: str | None
+    contact: str
+    contract_version: int
+    asked_at: int
+
+
+class AmendHandoffRequest(BusRequest):
+    """For the operator only: a new version of the contract in force. What is given replaces that
+    part of it. With `version`, only that version is amended."""
+
+    bead_id: TaskId
+    files: PathPatterns | None = None
+    files_readonly: PathPatterns | None = None
+    success_criteria: (
+        Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)] | None
+    ) = None
+    expectations_change: PathPatterns | None = None
+    reason: Reason
+    version: Version | None = None
 
 
 class WaiveRequest(BusRequest):
@@ -234,6 +295,8 @@ class PlanAnswer(Answer):
 
 
 class ReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt."""
+
     bead_id: TaskId
 
 
@@ -241,6 +304,26 @@ class ReceiptAnswer(Answer):
     """The signed receipt, and the public key to verify it with."""
 
     signed_receipt: dict[str, Any]
+    public_key: str
+
+
+class ExportReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt. `landed_as` is the squash that the work has
+    landed as."""
+
+    bead_id: TaskId
+    landed_as: ObjectName | None = None
+
+
+class ExportReceiptAnswer(Answer):
+    """`receipt` is a DSSE envelope of an in-toto statement about `commit`. `landing` is one about
+    the squash, if `landed_as` names it: the server has checked that it is the squash of the
+    accepted work."""
+
+    receipt_id: str
+    commit: str
+    receipt: dict[str, Any]
+    landing: dict[str, Any] | None = None
     public_key: str
 
 

@@ -91,13 +91,16 @@ class MutantsRequired(Request):
 class HeldOutTests(Request):
     """Tests that only the verifier sees. `files` are their contents by path; they are written over
     the checkout. `criterion` runs them, such as `Tests pass: pytest tests/hidden`; without it, the
-    criteria of the contract that run tests do."""
+    criteria of the contract that run tests do.
+
+    Nothing of it is in the repr, which may end up in a log or in a traceback.
+    """
 
     files: Annotated[
         dict[PathPattern, Annotated[str, StringConstraints(max_length=200_000)]],
-        Field(min_length=1, max_length=100),
+        Field(min_length=1, max_length=100, repr=False),
     ]
-    criterion: Criterion | None = None
+    criterion: Criterion | None = Field(default=None, repr=False)
 
 
 class VerificationPolicy(Request):
@@ -160,3 +163,8 @@ def canonical_json(value: Any) -> bytes:
 
 def handoff_hash(handoff: WorkerHandoff) -> str:
     return hashlib.sha256(canonical_json(handoff)).hexdigest()
+
+
+def held_out_hash(tests: HeldOutTests) -> str:
+    """Names a set of held-out tests where its content must not be shown."""
+    return hashlib.sha256(canonical_json(tests)).hexdigest()

@@ -10,7 +10,13 @@ from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.protocol.bus import Priority, TaskId, Text, Title
 from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
 from shiftboss.protocol.handoff_requests import Landing, Review, Revision, Strategy
-from shiftboss.protocol.handoffs import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
+from shiftboss.protocol.handoffs import (
+    CRITERIA_MAX,
+    Criterion,
+    PathPattern,
+    PathPatterns,
+    VerificationPolicy,
+)
 from shiftboss.protocol.policy import RepoName, Seconds, ShortText, Trait
 
 TASKS_MAX = 2000
@@ -64,6 +70,15 @@ class PlanAgent(Request):
     output_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
+class PlanHeldOut(Request):
+    """Tests that the agent does not see. `files` maps their paths in the checkout to files, which
+    are relative to the folder of the plan. `criterion` runs them; without it, the criteria of the
+    task that run tests do."""
+
+    files: Annotated[dict[PathPattern, ShortText], Field(min_length=1, max_length=100)]
+    criterion: Criterion | None = None
+
+
 class PlanTask(Request):
     """`repo` may be left out if the plan has only one. Without `criteria` they are generated from
     the title and the description, as for any handoff. A task with an empty list of `files_owned`
@@ -77,6 +92,9 @@ class PlanTask(Request):
     files_owned: PathPatterns
     files_readonly: PathPatterns | None = None
     criteria: Annotated[list[Criterion], Field(max_length=CRITERIA_MAX)] = Field(default=[])
+    # Tests of the base whose expectations the task changes, besides those of the repo.
+    expectations_change: PathPatterns = Field(default=[])
+    held_out: PlanHeldOut | None = None
     complexity: Literal["low", "normal", "high"] = "normal"
     traits: Annotated[list[Trait], Field(max_length=4)] = Field(default=[])
     strategy: Strategy | None = None

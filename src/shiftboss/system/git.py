@@ -26,6 +26,7 @@ from shiftboss.system.child_process import (
     start_process,
 )
 from shiftboss.system.niceness import lower_priority
+from shiftboss.system.orphans import ORPHANS
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
@@ -51,10 +52,13 @@ class GitOutput(NamedTuple):
 
     @property
     def first_error(self) -> str:
-        """The first line that is an error. Git prints advice and warnings before it."""
-        lines = [line for line in self.err.splitlines() if line.strip()]
-        errors = [line for line in lines if not line.startswith(("hint:", "warning:"))]
-        return (errors or lines or [f"exit code {self.code}"])[0][:300]
+        """The first line that is an error. Git prints advice and warnings before it, its own and
+        those of the git that it fetches from."""
+        lines = [line.removeprefix("remote: ").strip() for line in self.err.splitlines()]
+        lines = [line for line in lines if line]
+        others = [line for line in lines if not line.startswith(("hint:", "warning:"))]
+        errors = [line for line in others if line.startswith(("fatal:", "error:"))]
+        return (errors or others or lines or [f"exit code {self.code}"])[0][:300]
 
 
 async def git(
@@ -198,7 +202,7 @@ class GitReaper:
 def _start_reaper(groups: Iterable[int]) -> int:
     """Return the writing end of the reaper's input: when it closes, the reaper acts."""
     reading_end, writing_end = os.pipe()
-    os.posix_spawn(
+    reaper = os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", _REAPER_PROGRAM],
         {},
@@ -210,6 +214,7 @@ def _start_reaper(groups: Iterable[int]) -> int:
         # Signals that a terminal sends to our process group must not reach it.
         setsid=sys.platform == "linux",
     )
+    ORPHANS.keep(reaper)
     os.close(reading_end)
     os.set_blocking(writing_end, False)
     os.write(writing_end, "".join(f"+{group}\n" for group in groups).encode())

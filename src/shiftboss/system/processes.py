@@ -28,7 +28,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-LIBC = ctypes.CDLL(None)
+LIBC = ctypes.CDLL(None, use_errno=True)
 _KERNEL_LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 _ROOT = str(Path(__file__).parents[2])
@@ -56,13 +56,13 @@ def python_argv(module: str, *arguments: str) -> list[str]:
 
 def become_subreaper() -> None:
     """Make this process the parent of every orphan below it (Linux only)."""
-    _control(PR_SET_CHILD_SUBREAPER, 1)
+    control_process(PR_SET_CHILD_SUBREAPER, 1)
     deny_inspection()
 
 
 def deny_inspection() -> None:
     """Keep processes of the same user from reading our memory, our environment and our pipes."""
-    _control(PR_SET_DUMPABLE, 0)
+    control_process(PR_SET_DUMPABLE, 0)
 
 
 def limit_child(*, niceness: int, open_files: int, file_bytes: int) -> None:
@@ -72,13 +72,13 @@ def limit_child(*, niceness: int, open_files: int, file_bytes: int) -> None:
     more than they use. Memory is measured instead. If the machine runs out of memory before that
     is noticed, the kernel kills the command and not the server.
     """
-    _control(PR_SET_DUMPABLE, 1)  # 0 is inherited from us and makes /proc/self read-only
+    control_process(PR_SET_DUMPABLE, 1)  # 0 is inherited from us and makes /proc/self read-only
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_FSIZE, file_bytes)
     os.nice(niceness)
     set_proc_self("oom_score_adj", 1000)
-    _control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    control_process(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def set_proc_self(name: str, value: int) -> None:
@@ -96,7 +96,8 @@ def _lower(limit: int, value: int) -> None:
     resource.setrlimit(limit, (value, value))
 
 
-def _control(option: int, value: int) -> None:
+def control_process(option: int, value: int) -> None:
+    """Call prctl(2), if Linux has it."""
     if sys.platform == "linux":
         LIBC.prctl(option, value, 0, 0, 0)
 

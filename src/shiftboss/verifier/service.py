@@ -23,6 +23,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.system.file_locks import try_lock
+from shiftboss.system.orphans import ORPHANS
 from shiftboss.system.state_folder import make_state_folder
 from shiftboss.verifier.server_client import VerifierClient
 
@@ -117,6 +118,7 @@ async def run_verifier(
     on_lost: Callable[[str], None],
 ) -> None:
     """Run until cancelled."""
+    ORPHANS.adopt()
     with _locked_folder(folder):
         async with VerifierClient(server, operator_token, on_lost) as client:
             verifier = Verifier(folder, at_once=at_once)

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import new_idempotency_key
@@ -120,10 +120,22 @@ class BusTask(MilestoneReports):
     async def ask(self, question: str, *, contact: str | None = None) -> str:
         """Ask a person and wait for the answer, however long it takes."""
         payload = {"question": question} | ({"contact": contact} if contact else {})
-        question_id = (await self._send(MessageType.BLOCKED, payload))["question_id"]
-        answer = await self._wait_for_answer(question_id)
-        # The server repeats the answer until the worker reports that it has it.
-        await self.progress(heard=question_id)
+        return await self._ask(payload)
+
+    async def dispute(
+        self,
+        kind: Literal["wrong", "impossible"],
+        reason: str,
+        *,
+        evidence: str = "",
+        commit: str | None = None,
+    ) -> str:
+        """Say that the contract is wrong or cannot be met, and wait for the answer. It is not a
+        failure. `handoff` is the contract in force after that, which may be a new version."""
+        dispute = {"kind": kind, "reason": reason, "evidence": evidence, "commit": commit}
+        answer = await self._ask({"dispute": dispute})
+        shown = await self._client.call("show_handoff", {"bead_id": self.bead_id})
+        self.handoff = shown["handoff"]
         return answer
 
     async def checkpoint(
@@ -178,6 +190,13 @@ class BusTask(MilestoneReports):
             self._client.call_within(FINAL_REPORT_SECONDS, "task_failed", members, key)
         except ShiftbossError as error:
             log.warning("%s was left without a result: %s", self.bead_id, error.detail)
+
+    async def _ask(self, payload: dict[str, Any]) -> str:
+        question_id = (await self._send(MessageType.BLOCKED, payload))["question_id"]
+        answer = await self._wait_for_answer(question_id)
+        # The server repeats the answer until the worker reports that it has it.
+        await self.progress(heard=question_id)
+        return answer
 
     async def _wait_for_answer(self, question_id: int) -> str:
         while not self.is_lost:

@@ -71,7 +71,18 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
     rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
     assert {row[1] for row in rows} == {"ok"}
     assert [row[0] for row in rows] == [
-        *("server", "store", "policy", "git", "repos", "forge", "runners", "queues", "agents")
+        *(
+            "server",
+            "store",
+            "policy",
+            "git",
+            "repos",
+            "sandbox",
+            "forge",
+            "runners",
+            "queues",
+            "agents",
+        )
     ]
     assert rows[-1][2].strip() == "on the PATH: claude"
 

@@ -56,6 +56,43 @@ def _shown(handoffs: Handoffs, task: str) -> list[str]:
     return done.out.splitlines()
 
 
+@pytest.mark.requirement("OWN-14")
+def test_the_operator_can_hold_tests_out(handoffs: Handoffs, tmp_path: Path) -> None:
+    file = tmp_path / "more.py"
+    file.write_text("def test_zebra(): ...\n")
+    spawn = ("handoff", "spawn", "t-1", "--title", "T", "--files", "src/auth/")
+    more = ("--held-out", f"tests/test_more.py={file}")
+    criterion = ("--held-out-criterion", "Tests pass: python3 -m unittest tests.test_more")
+    needs = handoffs.operate(*spawn, "--criterion", CRITERION, *more)
+    assert needs.code == 1
+    assert "held_out: needs a `criterion`" in needs.err
+    done = handoffs.operate(*spawn, "--criterion", CRITERION, *more, *criterion, "--json")
+    assert (done.code, done.err) == (0, "")
+    shown = handoffs.run("handoff", "show", "t-1", "--json").out
+    assert len(json.loads(shown)["held_out"]) == 64
+    assert not any(word in done.out + shown for word in ("zebra", "test_more"))
+    again = handoffs.operate(*spawn, "--criterion", CRITERION, "--held-out", f"tests/b.py={file}")
+    assert again.code == 1
+
+
+@pytest.mark.requirement("OWN-14")
+def test_held_out_options_that_cannot_be_used_name_what_is_wrong(
+    handoffs: Handoffs, tmp_path: Path
+) -> None:
+    spawn = ("handoff", "spawn", "t-1", "--title", "T", "--files", "src/auth/")
+    (tmp_path / "binary").write_bytes(b"\xff")
+    for option, problem in (
+        ("a.py", "--held-out a.py: must be a path in the checkout, =, and a file"),
+        (f"a.py={tmp_path}/no", f"--held-out: cannot read {tmp_path}/no: No such file"),
+        (f"a.py={tmp_path}/binary", f"--held-out: {tmp_path}/binary is not UTF-8 text"),
+    ):
+        done = handoffs.operate(*spawn, "--held-out", option)
+        assert done.code == 1
+        assert done.err.startswith(problem)
+    alone = handoffs.operate(*spawn, "--held-out-criterion", "Tests pass: x")
+    assert alone.err.startswith("--held-out-criterion needs the tests that it runs")
+
+
 @pytest.mark.requirement("HO-02")
 def test_a_description_file_can_contain_success_criteria(handoffs: Handoffs) -> None:
     file = handoffs.repo.path.parent / "task.md"

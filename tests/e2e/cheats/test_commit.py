@@ -10,7 +10,7 @@ import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.protocol.verdicts import Verdict
-from tests.repos import Repo, outcomes, waiver
+from tests.repos import UNCONTAINED, Repo, outcomes, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-04")
@@ -189,7 +189,7 @@ def test_without_a_commit_the_tip_of_the_branch_is_verified(tmp_path: Path, repo
 def test_a_force_push_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
     """The criterion moves the branch during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/task {repo.base}"
-    (verdict,) = verify(tmp_path, repo.job(criteria=[move]))
+    (verdict,) = verify(tmp_path, repo.job(criteria=[move], policy=UNCONTAINED))
     assert outcomes(verdict)["criterion"] == "passed"
     assert "moved after the claim" in refused_by(verdict, "branch")
 
@@ -199,7 +199,7 @@ def test_a_branch_may_move_on_after_the_claim(tmp_path: Path, repo: Repo) -> Non
     later = repo.commit("later", {"README.md": "x\n"})
     repo.git("reset", "--quiet", "--hard", claimed)
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/task {later}"
-    (verdict,) = verify(tmp_path, repo.job(commit=claimed, criteria=[move]))
+    (verdict,) = verify(tmp_path, repo.job(commit=claimed, criteria=[move], policy=UNCONTAINED))
     assert verdict.accepted
     assert verdict.commit == claimed
 

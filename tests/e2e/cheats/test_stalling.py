@@ -16,7 +16,7 @@ from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.acceptance.handoffs.handoffs import GATE
 from tests.kill_with_parent import KillWithParent
-from tests.repos import Repo
+from tests.repos import UNCONTAINED, Repo
 from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.requirement("HO-04")
@@ -77,7 +77,8 @@ async def test_a_pipe_in_place_of_a_ref_is_found_before_git_blocks_on_it(
 async def test_a_slow_repository_does_not_occupy_every_slot(tmp_path: Path) -> None:
     slow, quick = repo_with_work(tmp_path / "slow"), repo_with_work(tmp_path / "quick")
     started, go = tmp_path / "started", tmp_path / "go"
-    waiting = slow.job(criteria=[f"Command passes: python3 tools/gate.py {started} {go}"])
+    gate = f"Command passes: python3 tools/gate.py {started} {go}"
+    waiting = slow.job(criteria=[gate], policy=UNCONTAINED)
     verifier = Verifier(tmp_path / "verifier", at_once=2)
     claims = [asyncio.create_task(verifier.verify(waiting)) for _ in range(3)]
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.repos import UNCONTAINED, Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-04", "HO-05")
@@ -72,7 +72,10 @@ def test_criteria_are_run_on_the_commit_and_their_evidence_is_kept(
         "Command passes: false",
         "it is beautiful",
     ]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    (verdict,) = verify(
+        tmp_path,
+        repo.job(criteria=criteria, policy={"setup": ["touch made"], "generated": ["made"]}),
+    )
     setup, seen, failed, prose = verdict.checks[5:]
     assert (setup.check, setup.outcome) == ("setup", "passed")
     assert (seen.outcome, seen.exit_code, seen.output_tail) == ("passed", 0, "seen\n")
@@ -122,7 +125,10 @@ def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo:
 def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: rm made", "it is beautiful", "Command passes: rm made"]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    (verdict,) = verify(
+        tmp_path,
+        repo.job(criteria=criteria, policy={"setup": ["touch made"], "generated": ["made"]}),
+    )
     assert verdict.accepted, verdict.violations
     assert [check.check for check in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
 
@@ -130,7 +136,7 @@ def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Rep
 def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: true", "Command passes: true"]
-    policy = {"setup": [f"mkdir {tmp_path}/once"]}
+    policy = UNCONTAINED | {"setup": [f"mkdir {tmp_path}/once"]}
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=policy))
     assert [check.outcome for check in verdict.checks[5:]] == ["passed", "passed", "failed"]
     assert not verdict.accepted
@@ -139,7 +145,7 @@ def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo
 def test_checkouts_are_removed_completely(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: mkdir -m 000 shut", "Command passes: chmod 555 src .."]
-    (verdict,) = verify(tmp_path, repo.job(criteria=criteria))
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=UNCONTAINED))
     assert verdict.accepted, verdict.checks
     checkouts = tmp_path / "verifier" / "checkouts"
     assert [one.name for one in checkouts.rglob("*")] == ["trash"]

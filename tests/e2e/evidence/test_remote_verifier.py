@@ -17,7 +17,7 @@ import pytest
 from tests.acceptance.bus.bus import ask
 from tests.client import Client
 from tests.commands import Running, running, shiftboss
-from tests.repos import Repo
+from tests.repos import UNCONTAINED, Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.requirement("HO-05")
 @pytest.fixture
 def server(sqlite_path: str) -> Iterator[RunningServer]:
     """It verifies nothing itself."""
-    running_server = RunningServer(sqlite_path, verifies=False, operator_token=OPERATOR)
+    running_server = RunningServer(
+        sqlite_path, verifies=False, operator_token=OPERATOR, spawning="everybody"
+    )
     try:
         yield running_server.start()
     finally:
@@ -95,7 +97,12 @@ def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running
 
 def claimed(client: Client, repo: Repo, criterion: str) -> dict[str, Any]:
     """Spawn a task, do it, and claim it without waiting for the verdict."""
-    spawn = {"files": ["src/auth/"], "success_criteria": [criterion], "repo": str(repo.path)}
+    spawn = {
+        "files": ["src/auth/"],
+        "success_criteria": [criterion],
+        "repo": str(repo.path),
+        "policy": UNCONTAINED,
+    }
     ask(client, "swarm_spawn_subtask", bead_id="t-1", subtask_title="T", **spawn)
     repo.commit("work", {"src/auth/login.py": "def login():\n    return 'token'\n"})
     return ask(client, "swarm_complete", bead_id="t-1", wait_ms=0)

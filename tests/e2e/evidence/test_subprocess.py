@@ -20,7 +20,7 @@ from shiftboss.protocol.policy import CiPolicy
 from shiftboss.protocol.verdicts import Verdict
 from tests.acceptance.handoffs.handoffs import GATE
 from tests.kill_with_parent import KillWithParent
-from tests.repos import Repo
+from tests.repos import UNCONTAINED, Repo
 from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.requirement("HO-04", "HO-05")
@@ -50,7 +50,9 @@ class EvidenceSetup:
 
     def verifying(self) -> asyncio.Task[Verdict]:
         gate = f"Command passes: python3 tools/gate.py {self.started} {self.go}"
-        return asyncio.create_task(self.evidence.verify(self.repo.job(criteria=[gate])))
+        return asyncio.create_task(
+            self.evidence.verify(self.repo.job(criteria=[gate], policy=UNCONTAINED))
+        )
 
     async def runs(self) -> None:
         await eventually(self.started.exists, "the command runs", seconds=30)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
+import shlex
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +15,7 @@ import httpx2
 import psutil
 import pytest
 
+from tests.commands import shiftboss
 from tests.fork_server import start_python
 from tests.plan_runs import PlanProject, task
 from tests.waiting import wait_until
@@ -131,6 +134,48 @@ def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled
     again = project.run()
     assert again["done"], "a plan whose tasks have landed or were cancelled is done"
     assert again["cancelled"] == ["slow"]
+
+
+@pytest.mark.requirement("OWN-15")
+def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
+    project: PlanProject,
+) -> None:
+    """Both agents dispute and exit. One contract is amended by the command that the run prints, the
+    other one stands. The only attempt of each is not used up."""
+    project.plan(
+        task("amended", do="dispute", criteria=["Command passes: false"]),
+        task("insisted", do="dispute"),
+        swarm="odd",
+        attempts=1,
+    )
+    run = project.start()
+
+    def command(name: str, program: str) -> list[str]:
+        text = rf"{name}: blocked: \S+ disputes its contract: it cannot be met: nothing makes this"
+        pattern = re.compile(rf"{text} pass \(.*?(shiftboss {program} [^;)]+)")
+        wait_until(lambda: pattern.search(project.log()), f"{name} is disputed", 60)
+        found = pattern.search(project.log())
+        assert found is not None
+        return shlex.split(found[1])[1:]
+
+    editor = {"EDITOR": "sed -i 's/passes: false/passes: true/'"}
+    for arguments in (
+        command("amended", "handoff amend"),
+        command("insisted", "questions answer"),
+    ):
+        variables = {**project.environment(), **editor}
+        done = shiftboss(*arguments, folder=project.folder, **variables)
+        assert (done.code, done.err) == (0, ""), done
+    outcome = run.outcome()
+    assert sorted(outcome["landed"]) == ["amended", "insisted"], outcome
+    assert outcome["failed"] == []
+    runs = project.folder / ".shiftboss" / "runs" / "odd"
+    prompts = "".join(file.read_text() for file in runs.glob("amended.*/prompt.md"))
+    assert "A PERSON SAYS: The contract has version 2 now" in prompts
+    assert "MUST HOLD: Command passes: true" in prompts
+    with project.client_after_run() as client:
+        views = client.post("/bus/list_tasks", {"swarm_id": "odd"}).json()["tasks"]
+    assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1), (0, 1)]
 
 
 def test_a_question_is_answered_at_the_terminal_of_the_run(project: PlanProject) -> None:

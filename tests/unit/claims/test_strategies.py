@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from shiftboss.rules.claims.strategies import (
     Impact,
     StrategyRecord,
     decayed,
+    disputed,
     impact_of,
     recorded,
     signal_weight,
@@ -180,3 +182,13 @@ def test_a_smooth_completion_is_a_full_win_and_a_rough_one_counts_less() -> None
     assert signal_weight("positive", refusals=9) == WIN_MIN
     assert signal_weight("negative", refusals=9, retries=9) == 1.0
     assert signal_weight("neutral") == 0.0
+
+
+@pytest.mark.requirement("OWN-15")
+def test_a_dispute_is_counted_and_changes_neither_score_nor_samples() -> None:
+    assert impact_of("dispute") == "neutral"
+    before = record("file-based", 3.0, 1.0)
+    after = disputed(before)
+    assert (after.disputes, after) == (1, replace(before, disputes=1))
+    rows = [suggest([one], NOW_MS, seed=7).table for one in (before, after)]
+    assert [replace(row, disputes=0) for row in rows[1]] == list(rows[0])

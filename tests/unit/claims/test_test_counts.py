@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from shiftboss.rules.claims.criteria import Counts, count_tests
+from shiftboss.rules.claims.test_runs.summaries import Counts, count_tests
 
 pytestmark = pytest.mark.requirement("HO-05")
 

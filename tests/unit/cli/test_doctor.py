@@ -14,8 +14,10 @@ from shiftboss.doctor.forges import judge_answer
 from shiftboss.doctor.programs import judge_agents, judge_runners
 from shiftboss.doctor.queues import Queues, judge_queues
 from shiftboss.doctor.repos import judge_hooks
+from shiftboss.doctor.sandbox import judge_sandbox
 from shiftboss.doctor.server import check_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
+from shiftboss.evidence.commands.sandbox import Backend
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.wording import pluralize
 
@@ -295,3 +297,37 @@ def test_hooks_that_git_ignores_are_reported_and_active_ones_named() -> None:
 def test_one_agent_is_enough() -> None:
     assert only(judge_agents([AGENTS["codex"]])).message == "on the PATH: codex"
     assert only(judge_agents([])).level == "warning"
+
+
+# -- the sandbox
+
+
+@pytest.mark.requirement("OWN-16")
+@pytest.mark.parametrize(
+    ("settings", "installed", "todo"),
+    [
+        ({}, ["apt-get"], "install bubblewrap: sudo apt-get install bubblewrap"),
+        (
+            {"kernel.apparmor_restrict_unprivileged_userns": "1"},
+            ["apt-get", "bwrap"],
+            "allow user namespaces: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ({"user.max_user_namespaces": "100"}, ["dnf"], "install bubblewrap: sudo dnf install"),
+        ({}, ["apt-get", "bwrap"], "verify on a Linux machine that allows user namespaces"),
+    ],
+)
+def test_a_missing_sandbox_is_a_warning_with_advice(
+    settings: dict[str, str], installed: list[str], todo: str
+) -> None:
+    missing = Backend(None, reason="unshare: Operation not permitted")
+    finding = only(judge_sandbox(missing, settings, installed))
+    assert (finding.check, finding.level) == ("sandbox", "warning")
+    assert "without a sandbox: unshare: Operation not permitted" in finding.message
+    assert finding.todo.startswith(todo)
+
+
+@pytest.mark.requirement("OWN-16")
+def test_a_sandbox_is_named() -> None:
+    finding = only(judge_sandbox(Backend("namespaces"), {}, []))
+    assert (finding.level, finding.todo) == ("ok", "")
+    assert finding.message.endswith("run in a sandbox (namespaces)")

@@ -322,3 +322,10 @@ def test_an_ordinary_task_gets_the_default_worker_model() -> None:
 @pytest.mark.parametrize("traits", list(combinations(TRAITS, 2)))
 def test_all_reasons_are_named(traits: tuple[Trait, Trait]) -> None:
     assert all(trait in choose_model("worker", traits, CONTRACT).reason for trait in traits)
+
+
+@pytest.mark.requirement("OWN-15")
+def test_the_way_out_is_named_however_long_the_task_is() -> None:
+    long_task = TASK._replace(files=[f"vm/part_{number}.rs" for number in range(300)])
+    for task in (TASK, long_task):
+        assert "dispute_contract; no failure\n" in spawn_prompt(task, POLICY)

@@ -168,7 +168,6 @@ def test_files_in_another_folder_than_the_script_are_granted() -> None:
         ("json.py", "json", "true"),
         ("src/Json.py", "json", "true"),
         ("json/__init__.py", "json", "true"),
-        ("src/logging.pyc", "logging", "true"),
         ("random.cpython-311-x86_64-linux-gnu.so", "random", "true"),
         ("src/types.pyi", "types", "true"),
         ("pluggy.py", "pluggy", "true"),

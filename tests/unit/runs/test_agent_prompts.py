@@ -47,6 +47,15 @@ def test_the_prompt_of_an_agent_without_our_tools_mentions_none() -> None:
     assert "/s/handoff.json" in text
 
 
+@pytest.mark.requirement("OWN-15")
+def test_every_prompt_names_the_way_out() -> None:
+    for task in (TASK, TASK._replace(claims=False), TASK._replace(files=[])):
+        for text in (run_prompt(task), fix_prompt(task, ["scope: no"])):
+            assert "Wrong or impossible? dispute_contract: no failure." in text
+    silent = run_prompt(TASK._replace(speaks=False))
+    assert "`shiftboss dispute login --help` says how: no failure." in silent
+
+
 def test_if_ci_comes_first_the_agent_commits_and_exits() -> None:
     text = run_prompt(TASK._replace(claims=False))
     assert "swarm_complete" not in text

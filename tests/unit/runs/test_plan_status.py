@@ -34,6 +34,17 @@ def test_a_question_is_shown_and_can_be_answered_inline() -> None:
     assert not seen("active", ASKS, state="executing").held, "its worker continues"
 
 
+@pytest.mark.requirement("OWN-15")
+def test_a_dispute_is_shown_and_can_be_answered_inline() -> None:
+    disputes = ASKS | {"kind": "dispute", "text": "w disputes", "command": "amend"}
+    for blocked in (
+        seen("active", disputes, state="blocked"),
+        seen("queued", disputes, holds=[PARKED]),
+    ):
+        assert (blocked.held, blocked.questions) == ({"t": "w disputes (amend)"}, [QUESTION])
+        assert blocked.stage_of_held("t") == "blocked"
+
+
 @pytest.mark.parametrize(("status", "state"), [("active", "blocked"), ("queued", None)])
 def test_a_request_for_files_is_decided_and_not_answered(status: str, state: str | None) -> None:
     holds = [PARKED] if status == "queued" else []

@@ -22,6 +22,7 @@ from shiftboss.coordinator.bus.workers import (
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.halts import check_not_halted
 from shiftboss.coordinator.contract.locks import check_has_lock
+from shiftboss.coordinator.handoffs.disputes import dispute_of_holder
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.idempotency import first_about, report_digest
 from shiftboss.coordinator.runs.holds import check_not_held
@@ -30,6 +31,7 @@ from shiftboss.errors import (
     InvalidRequest,
     NotHeld,
     ShiftbossError,
+    UnknownHandoff,
     UnknownTask,
 )
 from shiftboss.protocol.bus import HeartbeatRequest, MessageAnswer
@@ -50,6 +52,7 @@ from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.tasks.message_payloads import (
     all_commits,
     check_task,
+    payload_dispute,
     payload_epoch,
     payload_task_id,
     payload_text,
@@ -268,6 +271,8 @@ def _blocked(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
     check_no_claim(held, "type")
+    if "dispute" in message.payload:
+        return _disputed(tx, held, message, report_key, now_ms)
     if not can_move(held.state, WorkerState.BLOCKED):
         raise _illegal(held, WorkerState.BLOCKED)
     question = payload_text(message.payload, "question", "")
@@ -279,6 +284,19 @@ def _blocked(
     question_id = questions.ask(tx, held, contact, question, now_ms, report_key)
     after = tx.assignment(held.swarm_id, held.task_id)
     return _answer(tx, held.worker, after, question_id=question_id)
+
+
+def _disputed(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    """A blocked message whose payload has a `dispute`: the same as dispute_contract."""
+    dispute = payload_dispute(message.payload)
+    handoff = tx.handoff(held.swarm_id, held.task_id)
+    if handoff is None:
+        raise UnknownHandoff(held.task_id)
+    question = dispute_of_holder(tx, held, handoff, dispute, now_ms, report_key)
+    after = tx.assignment(held.swarm_id, held.task_id)
+    return _answer(tx, held.worker, after, question_id=question.question_id)
 
 
 def _context_threshold(

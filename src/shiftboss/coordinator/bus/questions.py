@@ -7,7 +7,7 @@ from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_cl
 from shiftboss.coordinator.runs.holds import lift_answer_hold
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
-from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
+from shiftboss.protocol.bus import AnswerQuestionRequest, Dispute, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.checkpoints import answered
@@ -26,8 +26,10 @@ def ask(
     question: str,
     now_ms: int,
     report_key: bytes | None = None,
+    dispute: Dispute | None = None,
 ) -> int:
-    """Ask a question that blocks the worker until it is answered, with a long lease."""
+    """Ask a question that blocks the worker until it is answered, with a long lease. `dispute`: the
+    worker disputes its contract."""
     tx.save_assignment(
         assignment._replace(
             state=WorkerState.BLOCKED,
@@ -36,7 +38,7 @@ def ask(
         )
     )
     restart_clock(tx, assignment, now_ms)
-    return note(tx, assignment, contact, question, now_ms, report_key)
+    return note(tx, assignment, contact, question, now_ms, report_key, dispute)
 
 
 def note(
@@ -46,6 +48,7 @@ def note(
     question: str,
     now_ms: int,
     report_key: bytes | None = None,
+    dispute: Dispute | None = None,
 ) -> int:
     """Ask a question that blocks nobody: the worker continues, or its attempt has ended."""
     asked = Question(
@@ -57,6 +60,7 @@ def note(
         contact=contact,
         question=question,
         asked_at_ms=now_ms,
+        dispute=None if dispute is None else dispute.model_dump_json(),
     )
     return put(tx, asked, report_key)
 
@@ -118,6 +122,17 @@ def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> 
             facts={"answer": question.answer},
         )
     return view(question)
+
+
+def answer_disputes(tx: Transaction, swarm_id: str, task_id: str, text: str, now_ms: int) -> None:
+    """The operator has changed what the task is checked against: a worker that disputed it
+    continues."""
+    for question in tx.open_questions_of_task(swarm_id, task_id, QUESTIONS_LISTED_MAX):
+        if question.dispute is not None:
+            answered_by_change = AnswerQuestionRequest(
+                swarm_id=swarm_id, question_id=question.question_id, answer=text
+            )
+            put_answer(tx, answered_by_change, now_ms)
 
 
 def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
@@ -184,4 +199,5 @@ def view(question: Question) -> QuestionView:
         asked_at=question.asked_at_ms,
         answer=question.answer,
         answered_at=question.answered_at_ms,
+        dispute=Dispute.model_validate_json(question.dispute) if question.dispute else None,
     )

@@ -13,6 +13,7 @@ from shiftboss.coordinator.bus.dispatch import (
     keep_salvage,
 )
 from shiftboss.coordinator.handoffs.strategy_records import record_failure
+from shiftboss.coordinator.runs.holds import hold_for_dispute
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
@@ -139,7 +140,9 @@ def expire(tx: Transaction, swarm_id: str, task_id: str, epoch: int, now_ms: int
     ):
         return False
     offered = assignment.state is WorkerState.ASSIGNED
-    end_attempt(tx, assignment, "offer_expired" if offered else "lease_expired", now_ms)
+    disputed = hold_for_dispute(tx, swarm_id, task_id, now_ms)
+    reason = "offer_expired" if offered else "lease_expired"
+    end_attempt(tx, assignment, reason, now_ms, keep_questions=disputed)
     free_worker(tx, assignment, now_ms, available=False)
     enqueue(tx, task, now_ms)
     drain(tx, swarm_id, now_ms)

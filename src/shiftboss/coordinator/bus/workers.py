@@ -255,7 +255,8 @@ def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> R
     """Free a stuck worker: queue its task again and answer its parked poll."""
     worker, held = take_worker(tx, request.swarm_id, request.worker_name, "worker_name")
     if held is not None:
-        end_attempt(tx, held, "reset", now_ms)
+        disputed = holds.hold_for_dispute(tx, held.swarm_id, held.task_id, now_ms)
+        end_attempt(tx, held, "reset", now_ms, keep_questions=disputed)
         task = held_task(tx, held)
         if task.status == "active":
             enqueue(tx, task, now_ms)

@@ -170,6 +170,9 @@ def decide(tx: Transaction, request: DecideScopeRequest, now_ms: int) -> ScopeVi
     tx.decide_scope_request(decided)
     _add_event(tx, decided, EventKind.SCOPE_DECIDED, now_ms)
     _answer_question(tx, decided, version, now_ms)
+    if request.granted:
+        changed = f"The contract has version {version} now: it owns {', '.join(decided.paths)}"
+        questions.answer_disputes(tx, row.swarm_id, row.task_id, changed[:2000], now_ms)
     return view(decided, version)
 
 
@@ -260,6 +263,9 @@ def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
         {"bead_id": request.bead_id, **waiver.model_dump()},
         task_id=request.bead_id,
     )
+    subject = "" if waiver.subject == "*" else f" of {waiver.subject}"
+    changed = f"The check {waiver.check}{subject} is waived: {waiver.reason}"
+    questions.answer_disputes(tx, request.swarm_id, request.bead_id, changed, now_ms)
     return WaiveAnswer(
         success=True, bead_id=request.bead_id, check=request.check, subject=request.subject
     )

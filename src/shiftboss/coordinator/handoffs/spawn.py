@@ -6,12 +6,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator.bus import tasks
+from shiftboss.coordinator.bus import questions, tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths, normalised_policy
+from shiftboss.coordinator.handoffs.spawn_checks import (
+    check_held_out,
+    normalised_paths,
+    normalised_policy,
+)
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
@@ -32,6 +36,7 @@ from shiftboss.protocol.handoffs import (
     WorkerHandoff,
     canonical_json,
     handoff_hash,
+    held_out_hash,
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
@@ -47,6 +52,7 @@ def spawn(
     survey: Survey,
     *,
     replace: bool,
+    planned: bool,
     now_ms: int,
     target_base: str | None = None,
     policy: ActivePolicy | None = None,
@@ -55,14 +61,18 @@ def spawn(
     """Store the contract of a task, reserve its files, and lock its repo if the policy has one.
 
     `replace` is for the operator only: other callers cannot change a contract that is in force.
+    `planned`: the operator asks. A contract that the operator repeats is planned from then on.
     `target_base` is the current commit of the target branch.
     """
     take_swarm(tx, request.swarm_id, now_ms)
     task = _find_or_add_task(tx, request, now_ms)
     check_finished(tx, request, task)
     handoff = _handoff(tx, request, survey, task)
+    check_held_out(request.held_out, handoff.contract.success_criteria)
     current = tx.handoff(request.swarm_id, request.bead_id)
-    proposed = _row(request, survey, handoff, current, now_ms)._replace(target_base=target_base)
+    proposed = _row(request, survey, handoff, current, now_ms)._replace(
+        target_base=target_base, planned=planned
+    )
     if policy is not None and repo_name is not None:
         branch = policy.branch_for(repo_name, request)
         demand = policy.demand(repo_name, survey.toplevel, branch)
@@ -76,11 +86,17 @@ def spawn(
     if current is not None and _is_repeat(current, proposed, replace=replace):
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         in_force = current
+        if planned and not current.planned:
+            tx.mark_planned(current)
     else:
         _check_may_change(tx, current, replace=replace)
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         put_in_force(tx, proposed, now_ms)
+        if request.held_out is not None:
+            tx.put_held_out_tests(proposed, request.held_out)
         in_force = proposed
+        changed = f"The contract has version {proposed.version} now: {proposed.reason}"
+        questions.answer_disputes(tx, request.swarm_id, request.bead_id, changed, now_ms)
     tx.drop_spawn_refusal(request.swarm_id, request.bead_id)
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
@@ -259,12 +275,13 @@ def _row(
         repo_id=survey.identity,
         landing=request.landing,
         review=request.review,
+        held_out=None if request.held_out is None else held_out_hash(request.held_out),
     )
 
 
 def _digest(request: SpawnSubtaskRequest) -> str:
     """Identifies a request by everything except `submit` and `merges`, which ask for something
-    else."""
+    else. Held-out tests are part of it, although they are in no handoff."""
     content = request.model_dump(mode="json", exclude={"submit", "merges"})
     return hashlib.sha256(canonical_json(content)).hexdigest()
 

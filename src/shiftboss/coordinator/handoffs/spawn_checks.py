@@ -7,9 +7,15 @@ from typing import Final, NamedTuple, TypeVar
 
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
-from shiftboss.protocol.handoffs import PATHS_MAX, VerificationPolicy
+from shiftboss.protocol.handoffs import PATHS_MAX, HeldOutTests, VerificationPolicy
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
+from shiftboss.rules.claims.held_out import (
+    HELD_OUT_BYTES_MAX,
+    criterion_problem,
+    invalid_paths,
+    is_too_large,
+)
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.patterns import count_wildcards
 
@@ -23,10 +29,14 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
     environment variables that may be passed to commands."""
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
-    normalised_paths(request.policy.generated, "policy.generated")
-    _check_each(request.success_criteria, "success_criteria", parse_criterion)
+    normalised_policy(request.policy)
+    check_criteria(request.success_criteria)
     _check_each(request.policy.setup, "policy.setup", parse_command)
     _check_variables(request.policy.environment, variables)
+
+
+def check_criteria(criteria: Sequence[str]) -> None:
+    _check_each(criteria, "success_criteria", parse_criterion)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
@@ -51,8 +61,11 @@ def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
 
 
 def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
-    generated = normalised_paths(policy.generated, "policy.generated")
-    return policy.model_copy(update={"generated": generated})
+    """Raises InvalidRequest for a pattern that is unusable."""
+    lists = ("generated", "expectations_change")
+    return policy.model_copy(
+        update={name: normalised_paths(getattr(policy, name), f"policy.{name}") for name in lists}
+    )
 
 
 def _check_each(texts: Sequence[str], field: str, parse: Callable[[str], object]) -> None:
@@ -80,6 +93,35 @@ def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
                 field=field,
                 hint=f"start the server with --pass-environment {name}",
             )
+
+
+def check_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:
+    """Raises InvalidRequest for a set of held-out tests that could not be run. `criteria` are those
+    of the contract."""
+    if tests is None:
+        return
+    for path, reason in invalid_paths(tests.files):
+        raise InvalidRequest(f"held_out.files: {path!r} {reason}", field="held_out.files")
+    if is_too_large(tests):
+        raise InvalidRequest(
+            f"held_out.files: must have at most {HELD_OUT_BYTES_MAX // 1024} KiB together",
+            field="held_out.files",
+            hint="hold out fewer files, or shorter ones",
+        )
+    problem = criterion_problem(tests.criterion, criteria)
+    if problem is not None:
+        field = "held_out.criterion" if tests.criterion is not None else "held_out"
+        raise InvalidRequest(f"{field}: {problem}", field=field)
+
+
+def refuse_held_out(request: SpawnSubtaskRequest) -> None:
+    """A caller that is not the operator could be the worker that must not know them."""
+    if request.held_out is not None:
+        raise Forbidden(
+            "held_out: only the operator may hold tests out; nothing was changed",
+            field="held_out",
+            hint="send the request to /operator/spawn_subtask with the operator's token",
+        )
 
 
 class SpawnPolicy(NamedTuple):

@@ -1,4 +1,4 @@
-"""The record of each strategy: completions, refusals and failures of its tasks."""
+"""The record of each strategy: completions, refusals, failures and disputes of its tasks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from shiftboss.rules.claims.handoffs import Handoff, Signal
 from shiftboss.rules.claims.strategies import (
     SignalKind,
     StrategyRecord,
+    disputed,
     impact_of,
     recorded,
     signal_weight,
@@ -74,6 +75,9 @@ def record_signal(
         )
     )
     record = tx.take_strategy(strategy) or StrategyRecord(strategy, updated_at_ms=now_ms)
+    if kind == "dispute":
+        tx.put_strategy(disputed(record))
+        return
     weight = signal_weight(
         impact, refusals=assignment.refusals, retries=retries, duration_ms=duration_ms
     )

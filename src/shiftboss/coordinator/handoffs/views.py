@@ -47,6 +47,7 @@ def show(tx: Transaction, swarm_id: str, task_id: str, version: int | None) -> H
         last_claim=_claim_view(last) if last else None,
         landing=handoff.landing,
         review=handoff.review,
+        held_out=handoff.held_out,
     )
 
 

@@ -12,6 +12,8 @@ from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
 HOLDS_SHOWN_MAX = 100
+# Of one task: a blocked worker asks few.
+OPEN_QUESTIONS_READ_MAX = 50
 
 
 def is_held(tx: Transaction, task: Task) -> bool:
@@ -87,6 +89,16 @@ def hold_for_answer(tx: Transaction, task: Task, now_ms: int) -> None:
     """Hold a task back until its question is answered, or the operator resumes it. A pause of the
     task is independent of it: the worker that asks can answer itself, and must not end a pause."""
     put_hold(tx, _answer_hold(task.swarm_id, task.task_id, now_ms), now_ms)
+
+
+def hold_for_dispute(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> bool:
+    """Hold a task back whose attempt ends, if its contract is disputed: the next worker would get
+    the same contract. Whether it is; then the question has to stay open."""
+    asked = tx.open_questions_of_task(swarm_id, task_id, OPEN_QUESTIONS_READ_MAX)
+    if all(question.dispute is None for question in asked):
+        return False
+    put_hold(tx, _answer_hold(swarm_id, task_id, now_ms), now_ms)
+    return True
 
 
 def lift_answer_hold(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:

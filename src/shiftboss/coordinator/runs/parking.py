@@ -14,7 +14,7 @@ from shiftboss.coordinator.bus.dispatch import (
     take_task,
 )
 from shiftboss.coordinator.idempotency import report_digest
-from shiftboss.coordinator.runs.holds import hold_for_answer, put_hold
+from shiftboss.coordinator.runs.holds import hold_for_answer, hold_for_dispute, put_hold
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import (
@@ -131,7 +131,8 @@ def _retire(tx: Transaction, swarm_id: str, name: str, now_ms: int) -> None:
     assert task is not None, "an assignment has a task"
     # A question of an attempt before this offer stays open: its answer goes to the next worker.
     is_offer = held.state is WorkerState.ASSIGNED
-    end_attempt(tx, held, "run_ended", now_ms, keep_questions=is_offer)
+    disputed = hold_for_dispute(tx, swarm_id, held.task_id, now_ms)
+    end_attempt(tx, held, "run_ended", now_ms, keep_questions=is_offer or disputed)
     free_worker(tx, held, now_ms, available=False)
     if task.status == "active":
         enqueue(tx, task, now_ms)

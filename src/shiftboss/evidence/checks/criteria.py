@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
 
-from pydantic import BaseModel
-
+from shiftboss.evidence.checks.canary import sabotage_files
 from shiftboss.evidence.checks.commit import ClaimedCommit
+from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out, not_failing
+from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
+from shiftboss.evidence.checks.proof import Proof, judged_tests
+from shiftboss.evidence.checks.scope import ClaimedWork
+from shiftboss.evidence.checks.test_runs import BaseRuns, CommitUnderTest, run_tests
 from shiftboss.evidence.mirror.checkout import (
     CheckoutWithSetup,
     checked_command,
@@ -23,17 +24,15 @@ from shiftboss.evidence.mirror.checkout import (
 )
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.claims.criteria import (
-    CheckableCriterion,
-    count_tests,
-    failure_reason,
-    parse_criterion,
-)
+from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
+from shiftboss.rules.claims.kept_tests import is_harness_file
+from shiftboss.rules.claims.mutants.outcome import judged_together
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, judge_run
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
+from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.system.background_delete import BackgroundDelete
 
 FREE_TEXT: Final = "no command can check it"
-COUNTS_MAX: Final = 1000
 
 
 def not_run(job: VerificationJob, reason: str) -> list[CheckOutcome]:
@@ -54,8 +53,10 @@ class CriteriaCheck:
         claim: ClaimedCommit,
         job: VerificationJob,
         deletion: BackgroundDelete,
-        base_test_counts: BaseTestCounts,
+        base_runs: BaseRuns,
+        work: ClaimedWork | None = None,
     ) -> None:
+        """Without `work`, the proof itself is not tested: it was tested before."""
         assert claim.commit is not None
         assert claim.base is not None
         self._mirror = mirror
@@ -63,46 +64,123 @@ class CriteriaCheck:
         self._base = claim.base
         self._job = job
         self._deletion = deletion
-        self._base_test_counts = base_test_counts
+        self._base_runs = base_runs
+        self._work = work
+        paths = work.work.names if work is not None else ()
+        self._tested = CommitUnderTest(mirror, claim.commit, paths, job, deletion)
         # The results of the first setup, and its failed command.
         self._setup: Sequence[CheckOutcome] | None = None
         self._failed_setup: str | None = None
 
     async def make(self) -> list[CheckOutcome]:
         """The results of the setup, then those of the criteria, in the order of the contract."""
-        criteria = [await self._criterion(text) for text in self._job.contract.success_criteria]
+        criteria = [
+            check
+            for text in self._job.contract.success_criteria
+            for check in await self._criterion(text)
+        ]
         if self._setup is None and self._job.policy.setup:
             async with self._checkout() as checkout:
                 self._setup = checkout.setup
-        return [*(self._setup or ()), *criteria]
+        criteria = judged_together(criteria)
+        held_out = await self._held_out(criteria)
+        return [*(self._setup or ()), *criteria, *held_out]
+
+    async def _held_out(self, criteria: Sequence[CheckOutcome]) -> list[CheckOutcome]:
+        """Only for work that the worker's own tests do not refuse already."""
+        if self._work is None or not all(check.holds for check in criteria):
+            return []
+        results = [check.result for check in criteria if check.result.check == "criterion"]
+        green = {
+            result.subject: result.tests
+            for result in results
+            if result.subject is not None and result.tests is not None
+        }
+        checked = await check_held_out(self._run_with_files, self._job, green)
+        if checked is None:
+            return []
+        if checked.result.outcome == "passed" and self._job.policy.canaries == "on":
+            checked = await self._sabotaged_held_out(checked)
+        return [checked]
+
+    async def _sabotaged_held_out(self, checked: CheckOutcome) -> CheckOutcome:
+        """Code that forges a report when it sees a test that it does not know is noticed here."""
+        assert self._job.held_out is not None
+        sabotaged = await asyncio.to_thread(sabotage_files, self._job.held_out)
+        if sabotaged is None:
+            return checked
+        again = await check_held_out(
+            self._run_with_files, self._job.model_copy(update={"held_out": sabotaged}), {}
+        )
+        assert again is not None
+        return checked if again.result.outcome == "failed" else not_failing(checked)
+
+    async def _run_with_files(
+        self, overlay: Mapping[str, bytes], argv: Sequence[str]
+    ) -> HeldOutRun:
+        tested = replace(self._tested, paths=[*self._tested.paths, *overlay])
+        run = await tested.run(argv, overlay)
+        if run is None:
+            return HeldOutRun(None, (), None, 0)
+        report = run.report
+        return HeldOutRun(
+            run.result.exit_code,
+            report.tests if report is not None else (),
+            report.totals if report is not None else None,
+            run.result.duration_ms,
+            run.result.sandbox,
+        )
 
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self._mirror, self._commit, self._job, self._deletion)
 
-    async def _criterion(self, text: str) -> CheckOutcome:
+    async def _criterion(self, text: str) -> list[CheckOutcome]:
         if self._failed_setup is not None:
-            return unverifiable("criterion", skipped_by(self._failed_setup), text)
+            return [unverifiable("criterion", skipped_by(self._failed_setup), text)]
         try:
             criterion = parse_criterion(text)
         except ValueError as error:
-            return unrunnable_command("criterion", text, str(error))
+            return [unrunnable_command("criterion", text, str(error))]
         if criterion is None:
-            return unverifiable("criterion", FREE_TEXT, text)
-        return await self._run(text, criterion)
-
-    async def _run(self, text: str, criterion: CheckableCriterion) -> CheckOutcome:
+            return [unverifiable("criterion", FREE_TEXT, text)]
         async with self._checkout() as checkout:
             if checkout.failed_setup is not None:
-                return self._unprepared(text, checkout.setup, checkout.failed_setup)
+                return [self._unprepared(text, checkout.setup, checkout.failed_setup)]
             self._setup = self._setup or checkout.setup
-            result = await checkout.run(criterion.argv)
-        problem = failure_reason(criterion, result)
-        if problem is None and criterion.kind == "tests":
-            base_count = await self._base_test_counts.count(
-                self._mirror, self._base, criterion.argv, self._job
-            )
-            problem = failure_reason(criterion, result, base_count)
-        return checked_command("criterion", text, result, problem)
+            if criterion.kind != "tests":
+                result = await checkout.run(criterion.argv)
+                problem = None if result.exit_code == 0 else result.message
+                return [checked_command("criterion", text, result, problem)]
+            run = await run_tests(checkout, criterion.argv, self._job, self._tested.paths)
+        return await self._tests(text, criterion, run)
+
+    async def _tests(
+        self, text: str, criterion: CheckableCriterion, run: CommandRun
+    ) -> list[CheckOutcome]:
+        """What the tests say, compared with the base; then whether they can fail."""
+        judgement = judge_run(run)
+        base = None
+        if judgement.outcome != "failed":
+            base = await self._base_runs.report(self._mirror, self._base, criterion.argv, self._job)
+            judgement = judge_run(run, base, await self._changed_tests())
+        checked = judged_tests("criterion", text, run, judgement)
+        if judgement.outcome != "passed" or self._work is None:
+            return [checked]
+        proof = Proof(self._tested, self._work, text, criterion.argv, run, base)
+        return [checked, *await proof.make()]
+
+    async def _changed_tests(self) -> dict[str, str]:
+        """The texts of the test files that the work changed; of those that it deleted, "". Their
+        tests are also compared in their version of the base, by the check base_tests."""
+        files = self._work.net.files if self._work is not None else []
+        changed = [file for file in files if any(map(is_harness_file, file.paths))]
+        blobs = list(dict.fromkeys(file.blob for file in changed if file.new_mode != NO_MODE))
+        contents = await self._mirror.read(blobs, FILE_BYTES_MAX) if blobs else {}
+        texts = {path: "" for file in changed for path in file.paths}
+        for file in changed:
+            if file.new_mode != NO_MODE:
+                texts[file.path] = contents.get(file.blob, b"").decode(errors="replace")
+        return texts
 
     def _unprepared(
         self, text: str, setup: Sequence[CheckOutcome], failed_setup: str
@@ -112,75 +190,3 @@ class CriteriaCheck:
             return unrunnable_command("criterion", text, skipped_by(failed_setup))
         self._setup, self._failed_setup = setup, failed_setup
         return unverifiable("criterion", skipped_by(failed_setup), text)
-
-
-class _CachedCount(BaseModel):
-    ran: int | None
-
-
-class BaseTestCounts:
-    """How many tests a command runs at the base: fewer must not pass at the claimed commit.
-
-    There are more ways to switch a test off than can be found by reading; counting finds them all.
-    The counts are cached in a folder, because many claims have the same base.
-    """
-
-    def __init__(self, folder: Path, deletion: BackgroundDelete) -> None:
-        self._folder = folder
-        self._deletion = deletion
-
-    async def count(
-        self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
-    ) -> int | None:
-        """None: the tests could not be counted, or the policy allows their removal."""
-        if job.policy.test_removal == "allow" or _is_waived(job):
-            return None
-        path = self._folder / _key(mirror, base, argv, job)
-        try:
-            return _CachedCount.model_validate_json(await asyncio.to_thread(path.read_bytes)).ran
-        except (OSError, ValueError):
-            pass  # not counted yet
-        count, is_stable = await self._run(mirror, base, argv, job)
-        if is_stable:
-            await asyncio.to_thread(self._save, path, count)
-        return count
-
-    async def _run(
-        self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
-    ) -> tuple[int | None, bool]:
-        """The count, and whether another run would give the same."""
-        async with checkout_with_setup(mirror, base, job, self._deletion) as checkout:
-            if checkout.failed_setup is not None:
-                return None, True
-            result = await checkout.run(argv)
-        if result.exit_code is None:
-            return None, result.timed_out
-        tests = count_tests(result.output_tail)
-        return tests.ran if tests is not None else None, True
-
-    def _save(self, path: Path, count: int | None) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_suffix(".new")
-        temporary.write_text(_CachedCount(ran=count).model_dump_json())
-        temporary.replace(path)
-        oldest_first = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
-        for file in oldest_first[:-COUNTS_MAX]:
-            file.unlink()
-
-
-def _is_waived(job: VerificationJob) -> bool:
-    """A waiver that lets tests be removed also waives their count."""
-    return any(waiver.check == "tests_kept" for waiver in job.waivers)
-
-
-def _key(mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob) -> str:
-    """A hash of what the result of the command depends on, as far as we know."""
-    inputs = [
-        mirror.path.name,
-        base,
-        list(argv),
-        job.policy.setup,
-        job.policy.environment,
-        os.environ.get("PATH"),
-    ]
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

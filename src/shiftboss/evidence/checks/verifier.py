@@ -16,9 +16,10 @@ from shiftboss.evidence.checks.commit import (
     check_change,
     resolve_claim,
 )
-from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck, not_run
+from shiftboss.evidence.checks.criteria import CriteriaCheck, not_run
 from shiftboss.evidence.checks.kept_tests import check_tests_kept
 from shiftboss.evidence.checks.scope import ClaimedWork, check_scope, check_target, read_work
+from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
@@ -48,7 +49,8 @@ class _Verification(NamedTuple):
 
 class Verifier:
     """Keeps mirrors in its folder, and checkouts beside them or in `checkouts`. Verifies `at_once`
-    claims concurrently, but only one of each repository."""
+    claims concurrently, but only one of each repository. Commands see neither its folder nor what
+    is `hidden`."""
 
     def __init__(
         self,
@@ -58,10 +60,11 @@ class Verifier:
         at_once: int = 2,
         ask_ci: AskCi = no_ci,
         writing: asyncio.Lock | None = None,
+        hidden: Sequence[Path] = (),
     ) -> None:
-        self._mirrors = Mirrors(folder / "mirrors")
+        self._mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
         self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
-        self._base_test_counts = BaseTestCounts(folder / "base-runs", self._deletion)
+        self._base_runs = BaseRuns(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)
         self._ask_ci = ask_ci
         self._opening = asyncio.Lock()
@@ -112,7 +115,7 @@ class Verifier:
             ci_checks, report = await check_ci(self._ask_ci, job.ci, claim.commit)
             checks += [_waived(check, job) for check in ci_checks]
             runs = report.runs
-        checks += await self._criteria(mirror, claim, job, checks)
+        checks += await self._criteria(mirror, claim, work, job, checks)
         if checks[2].holds:
             checks[2] = await _check_branches_again(mirror, claim, work, job, checks[2])
         return _Verification(claim, checks, work, runs)
@@ -121,6 +124,7 @@ class Verifier:
         self,
         mirror: Mirror,
         claim: ClaimedCommit,
+        work: ClaimedWork,
         job: VerificationJob,
         checks: Sequence[CheckOutcome],
     ) -> list[CheckOutcome]:
@@ -128,7 +132,7 @@ class Verifier:
         failed = next((check.result.check for check in checks if not check.holds), None)
         if failed is not None:
             return not_run(job, f"not run, the check {failed} failed")
-        criteria = CriteriaCheck(mirror, claim, job, self._deletion, self._base_test_counts)
+        criteria = CriteriaCheck(mirror, claim, job, self._deletion, self._base_runs, work)
         return [_waived(with_policy(check, job.policy), job) for check in await criteria.make()]
 
 

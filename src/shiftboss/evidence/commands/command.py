@@ -7,18 +7,21 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from shiftboss.evidence.commands.namespaces import Namespaces
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
+from shiftboss.system.orphans import ORPHANS
 from shiftboss.system.processes import module_argv
 
 _SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
@@ -47,11 +50,61 @@ class Limits:
     output_bytes: int = 65_536
 
 
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What contains a command: its name in verdicts, and how it is done; see sandbox.py.
+
+    `wrapper` is the command line of a program that contains the command. `refusal`: the command is
+    not run at all, because the policy requires a sandbox.
+    """
+
+    name: str
+    wrapper: Sequence[str] = ()
+    namespaces: Namespaces | None = None
+    refusal: str | None = None
+
+
 async def run_command(
-    argv: Sequence[str], folder: Path, limits: Limits, environment: Mapping[str, str]
+    argv: Sequence[str],
+    folder: Path,
+    limits: Limits,
+    environment: Mapping[str, str],
+    sandbox: Sandbox | None = None,
 ) -> CommandResult:
     """Run a command. The program is searched for on the PATH of `environment`; a relative path
     means a file in `folder`. No process of the command is left, even after a cancellation."""
+    name = sandbox.name if sandbox is not None else None
+    if sandbox is not None and sandbox.refusal is not None:
+        refused = _not_run(f"not run: {sandbox.refusal}", name)
+        return replace(refused, sandbox_is_missing=True)
+    if sandbox is not None and sandbox.wrapper and not _is_program(argv[0], folder, environment):
+        return _not_run(f"not found: {argv[0]}", name)
+    answer = await _supervise(argv, folder, limits, environment, sandbox)
+    try:
+        return replace(_result(json.loads(answer), limits), sandbox=name)
+    except json.JSONDecodeError:  # empty or incomplete
+        return _not_run("its supervisor was killed from outside", name)
+
+
+def _not_run(message: str, sandbox: str | None) -> CommandResult:
+    return CommandResult(None, False, False, "", 0, message, sandbox)
+
+
+def _is_program(name: str, folder: Path, environment: Mapping[str, str]) -> bool:
+    """A wrapper would report a missing program as a failure of its own."""
+    if "/" in name:
+        return (folder / name).exists()
+    return shutil.which(name, path=environment.get("PATH")) is not None
+
+
+async def _supervise(
+    argv: Sequence[str],
+    folder: Path,
+    limits: Limits,
+    environment: Mapping[str, str],
+    sandbox: Sandbox | None,
+) -> bytes:
+    """The answer of the supervisor; empty if it was killed."""
     mark = secrets.token_hex(16)
     job = {
         "argv": list(argv),
@@ -60,34 +113,35 @@ async def run_command(
         "seconds": limits.seconds,
         "megabytes": limits.megabytes,
         "output_bytes": limits.output_bytes,
+        "wrapper": list(sandbox.wrapper) if sandbox is not None else [],
+        "namespaces": sandbox.namespaces if sandbox is not None else None,
     }
     supervisor = await _start_supervisor(mark)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
-            answer = await _ask(supervisor, job)
+            return await _ask(supervisor, job)
     except TimeoutError:
         supervisor.kill()
-        answer = b""
+        return b""
     finally:
         await _release(supervisor, mark)
-    try:
-        return _result(json.loads(answer), limits)
-    except json.JSONDecodeError:  # empty or incomplete
-        return CommandResult(None, False, False, "", 0, "its supervisor was killed from outside")
 
 
 async def _start_supervisor(mark: str) -> Process:
     """Without an environment: the command could read it, and ours may contain secrets."""
-    return await start_process(
-        tuple(module_argv(_SUPERVISOR)),
-        partial(_release, mark=mark),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
+    with ORPHANS.starting():
+        supervisor = await start_process(
+            tuple(module_argv(_SUPERVISOR)),
+            partial(_release, mark=mark),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        ORPHANS.keep(supervisor.pid)
+    return supervisor
 
 
 async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
@@ -111,8 +165,11 @@ async def _release(supervisor: Process, mark: str) -> None:
     except TimeoutError:
         supervisor.kill()
         code = await wait_for_end(supervisor)
+    ORPHANS.forget(supervisor.pid)
     if code != 0:
         await asyncio.to_thread(end_marked, _MARK, mark)
+        await ORPHANS.end()
+    ORPHANS.reap()
 
 
 def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:
@@ -134,6 +191,8 @@ def _message(answer: dict[str, Any], limits: Limits) -> str:
     code, cause = answer["exit_code"], answer["cause"]
     if cause == "not_started":
         return str(answer["detail"])
+    if cause == "not_contained":
+        return f"cannot be contained: {answer['detail']}"
     if cause is not None:
         return {
             "time": f"timed out after {limits.seconds:g} s",

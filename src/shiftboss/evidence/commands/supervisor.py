@@ -20,6 +20,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
+from shiftboss.evidence.commands.namespaces import Mount, Namespaces, describe_failure, enter
 from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
@@ -31,6 +32,7 @@ from shiftboss.system.processes import (
 )
 
 LIFELINE = 0
+STANDARD_ERROR = 2
 PRINTED_BYTES_MAX = 256 * 2**20
 FILE_BYTES_MAX = 4 * 2**30
 OPEN_FILES_MAX = 4096
@@ -43,12 +45,17 @@ SAMPLE_SHARE = 20
 
 
 class CommandJob(NamedTuple):
+    """`wrapper` is the command line of a program that contains the command; its exit code for a
+    signal is that of a shell. `namespaces`: the supervisor contains the command itself."""
+
     argv: list[str]
     folder: str
     environment: dict[str, str]
     seconds: float
     megabytes: int
     output_bytes: int
+    wrapper: list[str]
+    namespaces: Namespaces | None
 
 
 class Supervisor:
@@ -74,7 +81,10 @@ class Supervisor:
             process = self._start()
         except FileNotFoundError as exc:
             return self._result(None, "not_started", f"not found: {exc.filename}")
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+        except subprocess.SubprocessError:
+            self._drain()
+            return self._result(None, "not_contained", self._tail.decode(errors="replace"))
+        except (OSError, ValueError) as exc:
             return self._result(None, "not_started", f"cannot be started: {exc}")
         children = Children(process.pid, self._signals)
         while children.exit_code is None and self._cause is None:
@@ -86,22 +96,37 @@ class Supervisor:
         if not children.end():
             self._cause = "unending"
         self._drain()
-        return self._result(children.exit_code, self._cause, "", ended_at)
+        return self._result(self._exit_code(children), self._cause, "", ended_at)
+
+    def _exit_code(self, children: Children) -> int | None:
+        code = children.exit_code
+        if self._job.wrapper and code is not None and 128 < code <= 128 + signal.NSIG:
+            return 128 - code
+        return code
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                self._job.argv,
+                [*self._job.wrapper, *self._job.argv],
                 cwd=self._job.folder,
                 env=self._job.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output_end,
                 stderr=self._output_end,
                 start_new_session=True,
-                preexec_fn=_limit_command,  # noqa: PLW1509 - there are no threads here
+                preexec_fn=self._prepare_child,  # noqa: PLW1509 - there are no threads here
             )
         finally:
             os.close(self._output_end)
+
+    def _prepare_child(self) -> None:
+        limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
+        if self._job.namespaces is not None:
+            try:
+                enter(self._job.namespaces, self._job.folder)
+            except OSError as error:
+                os.write(STANDARD_ERROR, describe_failure(error).encode())
+                raise
 
     def _wait(self) -> None:
         """Wait for output, a signal, the end of the lifeline or the next check."""
@@ -161,10 +186,6 @@ class Supervisor:
         }
 
 
-def _limit_command() -> None:
-    limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
-
-
 def _read_job() -> CommandJob | None:
     line = b""
     while not line.endswith(b"\n"):
@@ -172,7 +193,16 @@ def _read_job() -> CommandJob | None:
         if not chunk:
             return None
         line += chunk
-    return CommandJob(**json.loads(line))
+    return _parse_job(json.loads(line))
+
+
+def _parse_job(members: dict[str, Any]) -> CommandJob:
+    contained = members.pop("namespaces")
+    if contained is None:
+        return CommandJob(**members, namespaces=None)
+    mounts, network = contained
+    namespaces = Namespaces([Mount(*mount) for mount in mounts], network)
+    return CommandJob(**members, namespaces=namespaces)
 
 
 def main() -> None:

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import stat
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
+from shiftboss.evidence.commands.command import (
+    Limits,
+    Sandbox,
+    checkout_environment,
+    run_command,
+)
+from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
+from shiftboss.evidence.mirror.comparison import KeptIndex, compare, keep_index
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
-from shiftboss.rules.claims.verdicts import CheckOutcome, is_waived, unverifiable
+from shiftboss.rules.claims.verdicts import (
+    CheckOutcome,
+    is_waived,
+    passed_unless_violated,
+    unverifiable,
+    with_waivers,
+)
+from shiftboss.rules.paths.setup_changes import setup_violations
 from shiftboss.system.background_delete import BackgroundDelete
 from shiftboss.system.git import checked, git
 
 CHECKOUT_SECONDS: Final = 300.0
+# The subject of the check, for waivers.
+ALTERED: Final = "the checkout equals the commit after the setup"
 
 # Attributes of the commit may name filters; without a configuration, these do nothing.
 _CONFIG: Final = """\
@@ -34,6 +56,14 @@ _CONFIG: Final = """\
 """
 
 
+_HINT: Final = "run it in a fresh clone of the commit; the check has the end of its output"
+_CONTAINED_HINT: Final = f"{_HINT}; it ran in a sandbox: see `network` and `sandbox` in the policy"
+_SANDBOX_HINT: Final = (
+    "ask the operator: `shiftboss doctor` on the machine of the verifier says what it lacks; with "
+    "`sandbox: auto` in the policy, commands run without a sandbox there"
+)
+
+
 class Checkout(NamedTuple):
     """`home` is an empty folder beside the files: the home folder of commands."""
 
@@ -46,6 +76,11 @@ class Checkout(NamedTuple):
     @property
     def home(self) -> Path:
         return self.folder / "home"
+
+    @property
+    def temporary(self) -> Path:
+        """In a sandbox, it stands for the folders of the system for temporary files."""
+        return self.folder / "tmp"
 
 
 @asynccontextmanager
@@ -88,42 +123,143 @@ def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:
     (own / "config").write_text(_CONFIG)
     (own / "HEAD").write_text(f"{commit}\n")
     checkout.home.mkdir()
+    checkout.temporary.mkdir()
 
 
 class CheckoutWithSetup(NamedTuple):
     """A checkout in which the setup commands of the policy were run.
 
-    `setup` are their results, `failed_setup` is the first that failed, if one did.
+    `sandbox` contains the criteria. `setup` are the results of the setup commands, `failed_setup`
+    is the first that failed, if one did.
     """
 
     checkout: Checkout
     limits: Limits
     environment: Mapping[str, str]
+    sandbox: Sandbox
     setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
-    async def run(self, argv: Sequence[str]) -> CommandResult:
-        return await run_command(argv, self.checkout.files, self.limits, self.environment)
+    async def run(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        seconds: float | None = None,
+        output_bytes: int | None = None,
+    ) -> CommandResult:
+        """`environment` has additional variables; the others replace the limits of the policy."""
+        limits = replace(
+            self.limits,
+            seconds=min(seconds or self.limits.seconds, self.limits.seconds),
+            output_bytes=output_bytes or self.limits.output_bytes,
+        )
+        variables = {**self.environment, **(environment or {})}
+        return await run_command(argv, self.checkout.files, limits, variables, self.sandbox)
 
 
 @asynccontextmanager
 async def checkout_with_setup(
-    mirror: Mirror, commit: str, job: VerificationJob, deletion: BackgroundDelete
+    mirror: Mirror,
+    commit: str,
+    job: VerificationJob,
+    deletion: BackgroundDelete,
+    overlay: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> AsyncIterator[CheckoutWithSetup]:
+    """`overlay` has files that are written over those of the commit, after the setup."""
     async with clean_checkout(mirror, commit, deletion) as checkout:
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
-        prepared = CheckoutWithSetup(checkout, limits, environment)
-        setup: list[CheckOutcome] = []
-        failed_setup: str | None = None
-        for text in job.policy.setup:
-            if failed_setup is not None:
-                setup.append(unverifiable("setup", skipped_by(failed_setup), text))
-                continue
-            setup.append(await _run_setup(prepared, text))
-            if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
-                failed_setup = text
-        yield prepared._replace(setup=setup, failed_setup=failed_setup)
+        for_setup, for_criteria = await _sandboxes(mirror, checkout, job.policy)
+        prepared = CheckoutWithSetup(checkout, limits, environment, for_setup)
+        setup, failed_setup = await _set_up(prepared, mirror, job)
+        if overlay:
+            await asyncio.to_thread(write_overlay, checkout.files, overlay)
+        yield prepared._replace(sandbox=for_criteria, setup=setup, failed_setup=failed_setup)
+
+
+async def _set_up(
+    prepared: CheckoutWithSetup, mirror: Mirror, job: VerificationJob
+) -> tuple[list[CheckOutcome], str | None]:
+    """The results of the setup, and what failed, if something did."""
+    if not job.policy.setup:
+        return [], None
+    index = await keep_index(prepared.checkout.files)
+    setup: list[CheckOutcome] = []
+    failed_setup: str | None = None
+    for text in job.policy.setup:
+        if failed_setup is not None:
+            setup.append(unverifiable("setup", skipped_by(failed_setup), text))
+            continue
+        setup.append(await _run_setup(prepared, text))
+        if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
+            failed_setup = text
+    if failed_setup is not None:
+        return setup, failed_setup
+    altered = await _check_unaltered(mirror, prepared.checkout, index, job)
+    return [*setup, *altered], ALTERED if any(not check.holds for check in altered) else None
+
+
+async def _check_unaltered(
+    mirror: Mirror, checkout: Checkout, index: KeptIndex, job: VerificationJob
+) -> list[CheckOutcome]:
+    """The check that fails if the checkout is not what was committed any more. Nothing is reported
+    if it is, because no command of the contract asked for it."""
+    changes = await compare(checkout.files, index, _CONFIG, mirror.path)
+    violations = setup_violations(changes, job.policy.generated)
+    if not violations:
+        return []
+    outcome = passed_unless_violated("setup", violations, "")
+    named = outcome.result.model_copy(update={"subject": ALTERED})
+    return [with_waivers(outcome._replace(result=named), job.waivers)]
+
+
+async def _sandboxes(
+    mirror: Mirror, checkout: Checkout, policy: VerificationPolicy
+) -> tuple[Sandbox, Sandbox]:
+    """Those of the setup commands and of the criteria, which may differ in their network."""
+    if policy.sandbox == "off":
+        off = Sandbox("none: switched off by the policy")
+        return off, off
+    backend = await find_backend()
+    if policy.sandbox == "required" and backend.name is None:
+        reason = f"the policy requires a sandbox, and there is none here: {backend.reason}"
+        missing = Sandbox(f"none: {backend.reason}", refusal=reason)
+        return missing, missing
+    return await asyncio.to_thread(_contain, backend, mirror, checkout, policy.network)
+
+
+def _contain(
+    backend: Backend, mirror: Mirror, checkout: Checkout, network: str
+) -> tuple[Sandbox, Sandbox]:
+    containment = Containment(
+        writable=[checkout.files, checkout.home],
+        temporary=checkout.temporary,
+        hidden=[*mirror.hidden, checkout.folder.parent],
+        readable=[mirror.path / "objects"],
+    )
+    return (
+        contain(backend, containment._replace(network=network != "none")),
+        contain(backend, containment._replace(network=network == "all")),
+    )
+
+
+def write_overlay(folder: Path, overlay: Mapping[str, bytes | None]) -> None:
+    """Write the files, or delete those that are None. The commit may have links in the place of
+    folders: they are replaced, so that nothing outside of the folder is written."""
+    for name, content in overlay.items():
+        file = folder
+        for part in name.split("/")[:-1]:
+            file /= part
+            if file.is_symlink() or not file.is_dir():
+                file.unlink(missing_ok=True)
+                file.mkdir()
+        file /= name.rsplit("/", 1)[-1]
+        mode = file.stat(follow_symlinks=False).st_mode if os.path.lexists(file) else 0o644
+        if content is None or not stat.S_ISREG(mode):
+            shutil.rmtree(file) if stat.S_ISDIR(mode) else file.unlink(missing_ok=True)
+        if content is not None:
+            file.write_bytes(content)
 
 
 def skipped_by(failed_setup: str) -> str:
@@ -142,8 +278,20 @@ def checked_command(
         exit_code=result.exit_code,
         output_tail=result.output_tail,
         duration_ms=result.duration_ms,
+        sandbox=result.sandbox,
     )
-    return CheckOutcome(check_result, [] if problem is None else [_violation(check, text, problem)])
+    if problem is None:
+        return CheckOutcome(check_result)
+    return CheckOutcome(
+        check_result, [_violation(check, text, problem, failure_hint(check, result))]
+    )
+
+
+def failure_hint(check: CheckName, result: CommandResult) -> str:
+    if result.sandbox_is_missing:
+        return _SANDBOX_HINT
+    is_contained = result.sandbox is not None and not result.sandbox.startswith("none")
+    return _CONTAINED_HINT if is_contained and check != "setup" else _HINT
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:
@@ -162,9 +310,5 @@ async def _run_setup(checkout: CheckoutWithSetup, text: str) -> CheckOutcome:
     return checked_command("setup", text, result, None if result.exit_code == 0 else result.message)
 
 
-def _violation(check: CheckName, text: str, reason: str) -> Violation:
-    return Violation(
-        check=check,
-        message=f"{text}: {reason}",
-        hint="run it in a fresh clone of the commit; the check has the end of its output",
-    )
+def _violation(check: CheckName, text: str, reason: str, hint: str = _HINT) -> Violation:
+    return Violation(check=check, message=f"{text}: {reason}", hint=hint)

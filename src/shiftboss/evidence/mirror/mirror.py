@@ -21,8 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
+from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
 from shiftboss.system.git import GitOutput, checked, git
 
@@ -33,6 +35,7 @@ QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
 VARIANTS: Final = "refs/variants/"
+PROMISED: Final = "refs/promised/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
@@ -49,10 +52,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`."""
+    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
+    folders and files that commands in a checkout must not see."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
         self.path = path
+        self.hidden = hidden
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -71,7 +76,10 @@ class Mirror:
             if not self.path.exists():
                 await self._create()
             maintenance = "--auto-maintenance" if maintain else "--no-auto-maintenance"
-            output = await self._fetch([maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*")
+            options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
+            output = await self._fetch(self._source, options, refspec)
+            if output.code != 0 and await self._fetch_promised(output.first_error):
+                output = await self._fetch(self._source, options, refspec)
         if output.code != 0:
             raise EvidenceUnavailable(
                 f"{self._source} cannot be fetched: {output.first_error}",
@@ -81,7 +89,8 @@ class Mirror:
     async def hold(self, commit: str) -> None:
         """Fetch a commit that may be on no branch, and keep it."""
         async with self._fetching:
-            await self._fetch(["--no-auto-maintenance"], f"+{commit}:{BASES}{commit}")
+            refspec = f"+{commit}:{BASES}{commit}"
+            await self._fetch(self._source, ["--no-auto-maintenance"], refspec)
 
     async def kind_at_source(self, name: str) -> str | None:
         """The kind of the object in the repository itself. None: it is missing, or the repository
@@ -145,14 +154,28 @@ class Mirror:
     def _is_local(self) -> bool:
         return self._source.startswith("/")
 
-    async def _fetch(self, options: Sequence[str], refspec: str) -> GitOutput:
+    async def _fetch_promised(self, error: str) -> bool:
+        """Fetch what a partial clone lacks. False if the repository is complete.
+
+        Raises EvidenceUnavailable if the objects are on another machine."""
+        promisors = await promisors_of(Path(self._source)) if self._is_local else []
+        for number, promisor in enumerate(promisors):
+            if promisor.folder is None:
+                raise incomplete(self._source, promisor, error)
+            refspec = f"+refs/heads/*:{PROMISED}{number}/*"
+            output = await self._fetch(str(promisor.folder), ["--no-auto-maintenance"], refspec)
+            if output.code != 0:
+                raise incomplete(self._source, promisor, output.first_error)
+        return bool(promisors)
+
+    async def _fetch(self, source: str, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start with our own settings.
         upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
-        seconds = await self._check_before_fetch() if self._is_local else FETCH_SECONDS
+        seconds = await self._check_before_fetch(source) if self._is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
-                *("--no-recurse-submodules", *upload_pack, *options, "--", self._source, refspec),
+                *("--no-recurse-submodules", *upload_pack, *options, "--", source, refspec),
             ],
             self.path,
             seconds=seconds,
@@ -162,14 +185,14 @@ class Mirror:
             },
         )
 
-    async def _check_before_fetch(self) -> float:
+    async def _check_before_fetch(self, source: str) -> float:
         """The time limit of the fetch. The first fetch copies everything, which may take long; then
         the objects are checked, too."""
         is_first = not ((self.path / BRANCHES).exists() or (self.path / "packed-refs").exists())
-        special = await asyncio.to_thread(special_file, Path(self._source), with_objects=is_first)
+        special = await asyncio.to_thread(special_file, Path(source), with_objects=is_first)
         if special is not None:
             raise EvidenceUnavailable(
-                f"{self._source} cannot be fetched: {special} is neither a file nor a folder",
+                f"{source} cannot be fetched: {special} is neither a file nor a folder",
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
@@ -204,16 +227,24 @@ def _variant_stream(
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
         self._folder = folder
+        self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
 
     async def of(self, repo: str) -> Mirror:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source)
+            self._mirrors[source] = Mirror(
+                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
+            )
         return self._mirrors[source]
+
+
+def _state_beside(source: str) -> list[Path]:
+    """The state folder of runs in the repository, where it usually is."""
+    return [Path(source).parent / STATE_FOLDER] if source.startswith("/") else []
 
 
 async def _source_of(repo: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from shiftboss.system.git import GitOutput, checked
@@ -19,6 +20,19 @@ class GitObject(NamedTuple):
     id: str
     kind: str
     size: int
+
+
+async def regular_files(run: RunGit, commit: str) -> dict[str, str]:
+    """The blob of each regular file of the commit, by its path. Names that are not UTF-8 are left
+    out."""
+    listed = checked(await run(["ls-tree", "-r", "-z", commit], b""), "the files")
+    blobs = {}
+    for entry in listed.split(b"\0"):
+        if entry.startswith(b"100"):
+            facts, _, path = entry.partition(b"\t")
+            with suppress(UnicodeDecodeError):
+                blobs[path.decode()] = facts.split()[2].decode()
+    return blobs
 
 
 async def look_up(run: RunGit, names: Sequence[str]) -> list[GitObject | None]:

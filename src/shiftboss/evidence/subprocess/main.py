@@ -29,6 +29,7 @@ from shiftboss.evidence.subprocess.messages import (
     send,
 )
 from shiftboss.system.niceness import lengthen_time_slices, lower_priority
+from shiftboss.system.orphans import ORPHANS
 
 
 class RequestDispatcher:
@@ -106,6 +107,7 @@ def main() -> None:
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     lower_priority()
     lengthen_time_slices()
+    ORPHANS.adopt()
     asyncio.run(serve(connection, folder))
 
 

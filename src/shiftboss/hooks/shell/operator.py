@@ -21,6 +21,7 @@ _DECISIONS: Final[dict[str, frozenset[str] | None]] = {
     "waive": None,
     "resume": None,
     "budget": None,
+    "handoff": frozenset(("amend",)),
     "scope": frozenset(("grant", "refuse")),
     "swarm": frozenset(("resume",)),
     "task": frozenset(("cancel", "retry")),

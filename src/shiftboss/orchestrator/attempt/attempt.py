@@ -18,7 +18,11 @@ from shiftboss.orchestrator.attempt.parking import (
     park_task,
     pause_for_quota,
 )
-from shiftboss.orchestrator.attempt.prepare_workspace import prepare_workspace, read_assignment
+from shiftboss.orchestrator.attempt.prepare_workspace import (
+    contract_in_force,
+    prepare_workspace,
+    read_assignment,
+)
 from shiftboss.orchestrator.attempt.questions import AttemptQuestions
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
@@ -147,6 +151,11 @@ class Attempt:
             if await self._ends_attempt(end, workspace):
                 return
             answers = await self._questions.new_answers()
+            if answers.texts:
+                contract = await contract_in_force(self._run, workspace)
+                task = task._replace(
+                    files=contract["files_owned"], criteria=contract["success_criteria"]
+                )
             if answers.has_unread and before == await self._run.branches.tip(workspace.assignment):
                 # The agent had exited before its question was answered, and has not worked yet.
                 checkpoint = {**(task.checkpoint or {}), "instructions": "\n".join(answers.texts)}

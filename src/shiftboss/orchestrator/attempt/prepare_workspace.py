@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from shiftboss.defaults import TASK_VARIABLE, TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
@@ -44,6 +45,16 @@ async def read_assignment(
         salvage=task.salvage,
         attempt=view["attempt"],
     )
+
+
+async def contract_in_force(run: RunContext, workspace: Workspace) -> dict[str, Any]:
+    """The contract as it is now: a person may have amended it while the agent waited. Also renews
+    the handoff for the agent; the hooks ask the server before they refuse anything."""
+    bead_id = workspace.assignment.bead_id
+    handoff = (await run.client.call("show_handoff", bead_id=bead_id))["handoff"]
+    (workspace.scratch / "handoff.json").write_text(json.dumps(handoff, indent=2))
+    contract: dict[str, Any] = handoff["contract"]
+    return contract
 
 
 def prepare_workspace(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shiftboss.evidence.checks.commit import ClaimedCommit
-from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck
+from shiftboss.evidence.checks.criteria import CriteriaCheck
+from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
@@ -43,8 +44,8 @@ class MergeCheck:
         )
         # Only objects are read: nothing is fetched into the user's repository.
         mirror = Mirror(repo.common, str(repo.common))
-        counts = BaseTestCounts(background_delete.folder, background_delete)
-        checks = await CriteriaCheck(mirror, claim, job, background_delete, counts).make()
+        base_runs = BaseRuns(background_delete.folder, background_delete)
+        checks = await CriteriaCheck(mirror, claim, job, background_delete, base_runs).make()
         judged = (with_waivers(check, waivers) for check in checks)
         return next((check.result for check in judged if not check.holds), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
+from shiftboss.orchestrator.run.held_out_files import read_held_out
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_to_completion
 from shiftboss.orchestrator.run.plan_status import read_plan_status
@@ -101,6 +103,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
     swarm_id = options.plan.swarm
     assert swarm_id is not None, "load_plan sets the swarm"
     paths = RunPaths.of(options.state, swarm_id, options.trees)
+    held_out = await asyncio.to_thread(read_held_out, options.plan)
     make_state_folder(options.state)
     make_private_folder(paths.folder)
     progress.listeners.append(RunLog(paths.folder))
@@ -131,6 +134,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             agents=AGENTS,
             limits=ProcessLimits(),
             plan_file=options.plan_file,
+            held_out=held_out,
             command_place=command_place(
                 None if options.server is None else options.server.address,
                 options.database,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from shiftboss.agents.registry import AGENTS
 from shiftboss.errors import InvalidPlan
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
+from shiftboss.orchestrator.run.held_out_files import resolve_sources, source_problems
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.typed_files import problem_lines
@@ -24,23 +25,25 @@ _NAME_CHARACTERS_MAX: Final = 20
 
 class PlanFile(NamedTuple):
     """`policy` is the shiftboss.yaml beside the plan, if there is one. `warnings` are lines to
-    show. `missing_folders` are problems for a run, but not for `shiftboss plan show`. `document`
-    has the line of every key."""
+    show. `missing_folders` and `held_out_problems` are problems for a run, but not for `shiftboss
+    plan show`. `document` has the line of every key."""
 
     path: Path
     plan: Plan
     policy: Policy | None
     warnings: list[str]
     missing_folders: list[Problem]
+    held_out_problems: list[Problem]
     document: Document
 
 
 def load_plan(path: Path, kinds: Collection[str] = AGENTS) -> Plan:
     """The plan, with absolute folders and a swarm. Raises InvalidPlan with every problem (file,
-    line and key), which includes repositories that do not exist."""
+    line and key), which includes repositories and held-out files that do not exist."""
     plan_file = read_plan_file(path, kinds)
-    if plan_file.missing_folders:
-        raise invalid_plan(str(path), plan_file.missing_folders)
+    problems = [*plan_file.missing_folders, *plan_file.held_out_problems]
+    if problems:
+        raise invalid_plan(str(path), problems)
     return plan_file.plan
 
 
@@ -57,11 +60,20 @@ def read_plan_file(path: Path, kinds: Collection[str] = AGENTS) -> PlanFile:
     if problems:
         raise invalid_plan(str(path), problems)
     plan = text.plan.model_copy(
-        update={"repos": repos, "swarm": text.plan.swarm or default_swarm_id(path)}
+        update={
+            "repos": repos,
+            "swarm": text.plan.swarm or default_swarm_id(path),
+            "tasks": [resolve_sources(task, folder) for task in text.plan.tasks],
+        }
     )
-    missing = list(_missing_folders(text, plan))
     return PlanFile(
-        path, plan, policy, problem_lines(str(path), text.warnings), missing, text.document
+        path,
+        plan,
+        policy,
+        problem_lines(str(path), text.warnings),
+        list(_missing_folders(text, plan)),
+        [text.document.problem(*problem) for problem in source_problems(plan)],
+        text.document,
     )
 
 

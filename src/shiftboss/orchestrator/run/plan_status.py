@@ -12,6 +12,8 @@ from shiftboss.rules.tasks.waiting import HERE, CommandPlace, in_one_line
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
 # gets the answer.
 BLOCKED: Final = "BLOCKED"
+# Reasons that want an answer in words.
+_ASKED: Final = ("question", "dispute")
 
 
 class PlanStatus(NamedTuple):
@@ -76,7 +78,7 @@ async def read_plan_status(run: RunContext) -> PlanStatus:
     landable = await _tasks_by_id(run, "list_landable")
     status = await run.client.call("get_status", waiting=True)
     questions: list[dict[str, Any]] = []
-    if any(reason["kind"] == "question" for reason in status.get("waiting", [])):
+    if any(reason["kind"] in _ASKED for reason in status.get("waiting", [])):
         questions = (await run.client.call("list_questions", only_open=True))["questions"]
     deciding = {row.bead_id for row in run.progress.rows.values() if row.stage == "verifying"}
     return plan_status_of(views, landable, status, questions, run.command_place, deciding)
@@ -103,7 +105,7 @@ def plan_status_of(
     asking = {
         reason["question_id"]: reason
         for reason in waiting
-        if reason["kind"] in ("question", "scope_request")
+        if reason["kind"] in (*_ASKED, "scope_request")
         and (
             reason["bead_id"] in parked
             or (
@@ -115,7 +117,7 @@ def plan_status_of(
     to_answer = [
         question
         for question in questions
-        if (reason := asking.get(question["question_id"])) and reason["kind"] == "question"
+        if (reason := asking.get(question["question_id"])) and reason["kind"] in _ASKED
     ]
     held = _held_tasks(views, waiting, asking, place)
     asking_tasks = frozenset(reason["bead_id"] for reason in asking.values())
@@ -131,7 +133,7 @@ def _held_tasks(
     """The tasks that wait for a person, with the server's reason. `asking` are the questions that
     keep their tasks from continuing."""
     held: dict[str, str] = {}
-    for kinds in (("pause", "budget"), ("review",), ("scope_request", "question")):
+    for kinds in (("pause", "budget"), ("review",), ("scope_request", *_ASKED)):
         for reason in waiting:
             if reason["kind"] not in kinds:
                 continue

@@ -16,6 +16,7 @@ from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.run.held_out_files import count_visible_tests, find_exposed
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_file import PlanFile
 from shiftboss.orchestrator.run.run_context import RunPaths
@@ -23,6 +24,7 @@ from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo
 from shiftboss.rules.documents.typed_files import problem_lines
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.plans.graph import agent_name
+from shiftboss.rules.plans.held_out import judge_exposed, judge_visible_tests
 from shiftboss.rules.plans.preflight import PlanFacts, RepoFacts, judge, programs_of, target_of
 
 # What git says of a folder that belongs to no repository.
@@ -54,9 +56,11 @@ async def preflight(
     *,
     agents: bool = True,
     repos: bool = True,
+    visible_tests: bool = False,
 ) -> Preflight:
     """`plan` is the loaded one with the options of the command. Without `agents` or `repos`, what
-    only the machine of the run can have is left out, so that CI can check a plan."""
+    only the machine of the run can have is left out, so that CI can check a plan. With
+    `visible_tests`, tasks with few of them are reported."""
     facts = PlanFacts(
         repos=await _read_repos(plan) if repos else {},
         unavailable=dict(_unavailable(plan)) if agents else {},
@@ -64,10 +68,14 @@ async def preflight(
     )
     name, document = str(loaded.path), loaded.document
     findings = list(judge(plan, facts))
+    if repos:
+        findings += judge_exposed(await find_exposed(plan, loaded.path))
+    if repos and visible_tests:
+        findings += judge_visible_tests(plan, await count_visible_tests(plan))
     warnings = [document.problem(key, text) for key, text, is_warning in findings if is_warning]
     problems = [document.problem(key, text) for key, text, is_warning in findings if not is_warning]
     if repos:
-        problems += loaded.missing_folders
+        problems += [*loaded.missing_folders, *loaded.held_out_problems]
     about_folders = [*_judge_state(state), *_judge_trees(state, plan, trees)] if repos else []
     return Preflight(
         [*problem_lines(name, problems), *about_folders],

@@ -6,8 +6,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from shiftboss.agents.agent import Agent
 from shiftboss.defaults import RUNS_FOLDER
@@ -20,6 +21,7 @@ from shiftboss.orchestrator.run.run_lock import Role, hold_run_lock
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoff_requests import Landing, Review
+from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.plans.graph import review_of
 from shiftboss.rules.runs.merge_tasks import original_of
@@ -94,6 +96,8 @@ class RunContext:
     limits: ProcessLimits
     plan_file: Path | None = None
     command_place: CommandPlace = HERE
+    # By task. Only the server gets them; they must be in no prompt, log or file of the run.
+    held_out: Mapping[str, HeldOutTests] = field(default_factory=dict, repr=False)
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""
@@ -115,6 +119,11 @@ class RunContext:
 
     def review(self, task: PlanTask) -> Review:
         return review_of(self.plan, task)
+
+    def held_out_of(self, task: PlanTask) -> dict[str, Any] | None:
+        """The member of a spawn request. A merge of the task's work has the same ones."""
+        tests = self.held_out.get(task.id)
+        return None if tests is None else tests.model_dump()
 
     def settings(self, task: PlanTask) -> PlanAgent:
         """The agent of a task. A name that the plan does not define is the kind of the agent."""

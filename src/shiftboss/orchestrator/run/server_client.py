@@ -21,6 +21,12 @@ PAGE: Final = 500
 # A restart of the server takes less.
 OUTAGE_SECONDS: Final = 2.0
 
+_SET_TOKEN: Final = (
+    f"set {OPERATOR_TOKEN_VARIABLE} to the token in {OPERATOR_TOKEN_FILE} beside the database of "
+    "that server"
+)
+_OWN_SERVER: Final = "or leave out --server and SHIFTBOSS_URL: then the run starts its own server"
+
 
 class RunServerClient:
     """The calls of one run, which works on one swarm. Every call raises what the server refuses."""
@@ -36,7 +42,7 @@ class RunServerClient:
         self.server = server
         self.swarm_id = swarm_id
         self._operator_token = operator_token
-        self._runs_as_operator = False
+        self._runs_as_operator = operator_token is not None
         self._outage = _Outage(server.address, report or (lambda _: None))
         self._http = HttpClient(server)
 
@@ -76,7 +82,12 @@ class RunServerClient:
 
     async def spawn(self, **members: object) -> dict[str, Any]:
         """Give a task its contract. A server that a run has started allows it only to the operator,
-        any other server decides for itself. Raises Forbidden, with what to do about it."""
+        any other server decides for itself. Every server takes held-out tests from the operator
+        alone. Raises Forbidden, with what to do about it."""
+        if members.get("held_out") is not None:
+            if self._operator_token is None:
+                raise self._may_not_hold_out()
+            return await self._call_as_operator("spawn_subtask", members)
         return await self._call_as_run("swarm_spawn_subtask", "spawn_subtask", members)
 
     async def report_run(self, plan_file: Path, auto_merge: bool) -> None:
@@ -93,13 +104,21 @@ class RunServerClient:
     async def _call_as_run(
         self, operation: str, operator_operation: str, members: Mapping[str, object]
     ) -> dict[str, Any]:
-        if not self._runs_as_operator:
+        """As the operator, if the run knows the token: what the operator planned accounts for more
+        than what a worker asked for."""
+        if self._runs_as_operator:
             try:
-                return await self._post(f"/bus/{operation}", members)
+                return await self._post(f"/operator/{operator_operation}", members)
             except Forbidden:
-                if self._operator_token is None:
-                    raise self._may_not_spawn() from None
-                self._runs_as_operator = True
+                self._runs_as_operator = False
+        try:
+            return await self._post(f"/bus/{operation}", members)
+        except Forbidden:
+            raise self._may_not_spawn() from None
+
+    async def _call_as_operator(
+        self, operator_operation: str, members: Mapping[str, object]
+    ) -> dict[str, Any]:
         try:
             return await self._post(f"/operator/{operator_operation}", members)
         except Forbidden:
@@ -109,9 +128,15 @@ class RunServerClient:
         return Forbidden(
             f"only the operator may spawn tasks at {self.server.address}",
             field="server",
-            hint=f"set {OPERATOR_TOKEN_VARIABLE} to the token in {OPERATOR_TOKEN_FILE} beside the "
-            "database of that server; or start it with `shiftboss serve --spawning everybody`; or "
-            "leave out --server and SHIFTBOSS_URL: then the run starts its own server",
+            hint=f"{_SET_TOKEN}; or start it with `shiftboss serve --spawning everybody`; "
+            f"{_OWN_SERVER}",
+        )
+
+    def _may_not_hold_out(self) -> Forbidden:
+        return Forbidden(
+            f"only the operator may hold tests out at {self.server.address}",
+            field="held_out",
+            hint=f"{_SET_TOKEN}; {_OWN_SERVER}",
         )
 
     async def set_budget(self, **members: object) -> dict[str, Any]:

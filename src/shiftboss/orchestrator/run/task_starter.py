@@ -22,7 +22,8 @@ from shiftboss.orchestrator.git.base_commit import base_commit
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.protocol.plan import PlanTask
+from shiftboss.protocol.handoffs import VerificationPolicy, held_out_hash
+from shiftboss.protocol.plan import PlanRepo, PlanTask
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.plans.graph import topological_order, traits_of
@@ -106,6 +107,9 @@ class TaskStarter:
             changed.append("files_owned")
         if task.criteria and task.criteria != contract["success_criteria"]:
             changed.append("criteria")
+        tests = self._run.held_out.get(task.id)
+        if view.get("held_out") != (None if tests is None else held_out_hash(tests)):
+            changed.append("held_out")
         return changed
 
     async def retry_failed(self) -> None:
@@ -193,9 +197,10 @@ class TaskStarter:
                 target=target,
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),
-                policy=repo.verification.model_dump(mode="json"),
+                policy=_policy(repo, task).model_dump(mode="json"),
                 landing=run.landing(task),
                 review=run.review(task),
+                held_out=run.held_out_of(task),
                 submit=True,
             )
         except (OwnershipOverlap, RepoBlocked, DependenciesUnfinished) as error:
@@ -232,3 +237,9 @@ class TaskStarter:
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
+
+
+def _policy(repo: PlanRepo, task: PlanTask) -> VerificationPolicy:
+    policy = repo.verification
+    changing = [*policy.expectations_change, *task.expectations_change]
+    return policy.model_copy(update={"expectations_change": changing})

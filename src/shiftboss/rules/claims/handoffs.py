@@ -33,7 +33,8 @@ class Handoff(NamedTuple):
     `said` is the digest of the request, because a repeated request may generate another body.
     `repo_id` is the same for all work trees of a repository. For a repo of the policy, `repo_name`
     is its name and `ci` the required CI (a CiDemand as JSON). `model` is the model that the worker
-    should use. `target_base` is the tip of the target when the task was spawned.
+    should use. `target_base` is the tip of the target when the task was spawned. `held_out` is the
+    hash of the tests that only the verifier sees. `planned`: the operator spawned it, not a worker.
     """
 
     swarm_id: str
@@ -57,6 +58,8 @@ class Handoff(NamedTuple):
     target_base: str | None = None
     landing: str = "merge"  # or squash
     review: str = "none"  # or required
+    held_out: str | None = None
+    planned: bool = False
 
     @property
     def lands_later(self) -> bool:
@@ -122,7 +125,8 @@ class ScopeRequest(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """A completion, refusal or failure, as a data point for its strategy. `details` is JSON."""
+    """A completion, refusal, failure or dispute, as a data point for its strategy. `details` is
+    JSON."""
 
     strategy: str
     at_ms: int
@@ -130,7 +134,7 @@ class Signal(NamedTuple):
     task_id: str
     epoch: int
     number: int
-    kind: str  # completion, refusal, failure
+    kind: str  # completion, refusal, failure, dispute
     impact: str  # positive, negative, neutral
     violation_type: str | None
     details: str
@@ -150,6 +154,21 @@ def check_no_claim(assignment: Assignment, field: str) -> None:
             field=field,
             hint="wait for the verdict: poll, or repeat the same request",
             facts={"state": assignment.state.value, "claim_id": assignment.claim_id},
+        )
+
+
+def check_can_dispute(assignment: Assignment) -> None:
+    """Reject a dispute about work that the server is judging, or that has ended."""
+    task_id = assignment.task_id
+    if assignment.state in (WorkerState.COMPLETE, WorkerState.FAILED):
+        raise NotHeld(task_id, None)
+    check_no_claim(assignment, "bead_id")
+    if assignment.state is WorkerState.VERIFYING and assignment.lease_expires_at_ms is None:
+        raise IllegalTransition(
+            f"the server follows the CI of {task_id}; nothing was changed",
+            field="bead_id",
+            hint="wait for its result, then dispute the contract",
+            facts={"state": assignment.state.value},
         )
 
 

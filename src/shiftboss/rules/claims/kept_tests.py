@@ -30,6 +30,10 @@ _KINDS: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
     ("go", re.compile(r".*_test\.go")),
     ("rust", re.compile(r".*\.rs")),
 )
+_HARNESS_FOLDERS: Final = frozenset(
+    {"tests", "test", "spec", "specs", "__tests__", "testdata", "__snapshots__", "snapshots"}
+    | {"fixtures", "golden", "e2e"}
+)
 _SCANNERS: Final[dict[str, Callable[[str], list[ScannedTest]]]] = {
     "javascript": javascript_tests,
     "go": go_tests,
@@ -65,6 +69,18 @@ def is_test_file(path: str) -> bool:
     """Whether the file contains only tests. In Rust, any file can have tests next to its code."""
     kind = language_of_tests(path)
     return kind is not None and (kind != "rust" or "tests" in path.split("/")[:-1])
+
+
+def is_harness_file(path: str) -> bool:
+    """Whether the file has tests, or helps tests: configuration, data and expected results."""
+    *folders, name = path.split("/")
+    return is_test_file(path) or name == "conftest.py" or not _HARNESS_FOLDERS.isdisjoint(folders)
+
+
+def scan_tests(path: str, text: str) -> list[ScannedTest]:
+    """The tests of a file; none if its name is not one of a file with tests."""
+    kind = language_of_tests(path)
+    return [] if kind is None else _scan(kind.split(",")[0], "", text)[1]
 
 
 def lost_tests(revisions: Iterable[FileRevision]) -> list[LostTest]:

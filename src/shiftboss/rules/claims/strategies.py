@@ -17,7 +17,7 @@ from typing import Final, Literal
 from shiftboss.protocol.verdicts import CheckName
 from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS
 
-SignalKind = Literal["completion", "refusal", "failure"]
+SignalKind = Literal["completion", "refusal", "failure", "dispute"]
 Impact = Literal["positive", "negative", "neutral"]
 
 # A completion counts as one win. Each refusal, each retry and a long duration reduce it, because
@@ -33,9 +33,11 @@ def impact_of(
     kind: SignalKind, *, violated: Collection[CheckName] = (), error_type: str | None = None
 ) -> Impact:
     """Work outside the scope counts against the strategy. A failing test is the worker's fault, and
-    a flaky network is nobody's."""
+    a flaky network is nobody's. A dispute is never held against anybody."""
     if kind == "completion":
         return "positive"
+    if kind == "dispute":
+        return "neutral"
     if kind == "refusal":
         return "negative" if "scope" in violated else "neutral"
     return "neutral" if error_type in RECOVERABLE_ERRORS else "negative"
@@ -66,13 +68,15 @@ _DEVIATIONS: Final = 1.645
 
 @dataclass(frozen=True, slots=True)
 class StrategyRecord:
-    """`wins` and `losses` are as of `updated_at_ms`; `samples` counts every signal."""
+    """`wins` and `losses` are as of `updated_at_ms`; `samples` counts every outcome. `disputes`
+    are contracts that a worker disputed."""
 
     strategy: str
     wins: float = 0.0
     losses: float = 0.0
     samples: int = 0
     updated_at_ms: int = 0
+    disputes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class StrategyRow:
     low: float
     high: float
     drawn: float
+    disputes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,11 @@ def recorded(record: StrategyRecord, impact: Impact, weight: float, now_ms: int)
         losses=current.losses + (weight if impact == "negative" else 0.0),
         samples=current.samples + 1,
     )
+
+
+def disputed(record: StrategyRecord) -> StrategyRecord:
+    """The record with one more dispute, which is no outcome: its score and samples stay."""
+    return replace(record, disputes=record.disputes + 1)
 
 
 def suggest(
@@ -162,4 +172,5 @@ def _row(record: StrategyRecord, chance: random.Random) -> StrategyRow:
         low=max(0.0, mean - spread),
         high=min(1.0, mean + spread),
         drawn=chance.betavariate(alpha, beta),
+        disputes=record.disputes,
     )

@@ -17,6 +17,7 @@ from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
 from shiftboss.rules.claims.environment_variables import is_secret_name, is_variable_allowed
+from shiftboss.rules.claims.held_out import criterion_problem, invalid_paths
 from shiftboss.rules.contract.repo_graph import find_cycles
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
@@ -122,9 +123,9 @@ def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     yield from invalid_commands(
         (*path, "verification", "setup"), strings(verification.get("setup"))
     )
-    yield from invalid_patterns(
-        (*path, "verification", "generated"), strings(verification.get("generated"))
-    )
+    for key in ("generated", "expectations_change"):
+        patterns = strings(verification.get(key))
+        yield from invalid_patterns((*path, "verification", key), patterns)
 
 
 def _agent(path: KeyPath, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
@@ -169,6 +170,7 @@ def task_contradictions(tasks: list[Any], repos: Collection[str]) -> Iterator[Co
         yield from _task_repo(path, task, repos)
         yield from _files(path, task)
         yield from _criteria(path, task)
+        yield from _held_out((*path, "held_out"), task)
 
 
 def _ids(tasks: list[Any]) -> Iterator[Contradiction]:
@@ -247,6 +249,8 @@ def _files(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
     yield from invalid_patterns((*path, "files_owned"), owned)
     yield from invalid_patterns((*path, "files_readonly"), readonly)
+    changing = strings(task.get("expectations_change"))
+    yield from invalid_patterns((*path, "expectations_change"), changing)
     readonly_forms = {form for _, pattern in readonly for form in _normal_forms(pattern)}
     for index, pattern in owned:
         if not readonly_forms.isdisjoint(_normal_forms(pattern)):
@@ -276,6 +280,21 @@ def _criteria(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
             described_criteria(description)
         except ValueError as error:
             yield (*path, "description"), f"contains a criterion that cannot be checked: {error}"
+
+
+def _held_out(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
+    held_out = task.get("held_out")
+    if not isinstance(held_out, dict):
+        return
+    for name, reason in invalid_paths(list(as_mapping(held_out.get("files")))):
+        yield (*path, "files", name), f"{name!r} {reason}"
+    criterion = held_out.get("criterion")
+    problem = criterion_problem(
+        criterion if isinstance(criterion, str) else None,
+        [text for _, text in strings(task.get("criteria"))],
+    )
+    if problem is not None:
+        yield (*path, "criterion") if criterion is not None else path, problem
 
 
 def plan_warnings(plan: Plan) -> Iterator[Contradiction]:

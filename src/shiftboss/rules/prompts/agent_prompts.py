@@ -18,16 +18,21 @@ _TITLE_CHARACTERS_MAX: Final = 300
 _INSTRUCTIONS_CHARACTERS_MAX: Final = 600
 
 _INSTRUCTIONS: Final = """\
-Work in this git work tree, branch {branch}.
+Work here, branch {branch}.
 {claim}
 {scope}
-Details: {more}
+{contract}
 """
 _CLAIM: Final = (
     '{first}swarm_complete(swarm_id="{swarm}", bead_id="{task}", name="{worker}", '
-    "epoch={epoch}, summary). If refused: fix, call again."
+    "epoch={epoch}, summary). Fix and repeat until accepted."
 )
 _CLAIM_BY_EXIT: Final = "Commit and exit; then it is checked."
+# A worker that may say so has less reason to pretend.
+_CONTRACT: Final = "See show_handoff. Wrong or impossible? dispute_contract: no failure."
+_CONTRACT_BY_COMMAND: Final = (
+    "Details: {file}\nWrong or impossible? `shiftboss dispute {task} --help` says how: no failure."
+)
 _ONLY_READS: Final = "Change and commit nothing. Say what you found {where}."
 _EXIT: Final = "Exit when you are done; then it is checked."
 
@@ -82,7 +87,7 @@ def _instructions(task: RunTask) -> str:
         branch=task.branch,
         claim=_claim(task),
         scope=_scope(task),
-        more="show_handoff" if task.speaks else task.handoff_file,
+        contract=_contract(task),
     )
 
 
@@ -104,6 +109,12 @@ def _scope(task: RunTask) -> str:
         return _ONLY_READS.format(where="in the summary" if claims else "in your last message")
     others = "others: request_scope" if task.speaks else "others are refused"
     return f"Edit only the FILEs; {others}."
+
+
+def _contract(task: RunTask) -> str:
+    if task.speaks:
+        return _CONTRACT
+    return _CONTRACT_BY_COMMAND.format(file=task.handoff_file, task=task.bead_id)
 
 
 def _title(task: RunTask) -> str:

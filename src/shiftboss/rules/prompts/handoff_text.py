@@ -59,7 +59,9 @@ _COMMIT_NOTHING = "Commit nothing. Claim the commit {base}; your result is the s
 _REPORTS = {
     "start": "ack_task before you start. "
     "heartbeat while you work, unless your launcher does it for you.",
-    "blocked": "Ask escalation.blocked_contact: send_message with a blocked message.",
+    "blocked": "Ask escalation.blocked_contact: send_message with a blocked message.\n"
+    "   Is the contract wrong, or can it not be met? dispute_contract(bead_id, kind, reason,\n"
+    "   evidence): that is not a failure.",
     "complete": "swarm_complete(bead_id, commit, summary, files_touched)",
     "completion": "swarm_complete",
 }

@@ -27,6 +27,9 @@ LIMITS {working} CI {ci} fix {fixing} x{attempts}
 ON PUSHED_TO_CI: get_ci_instructions
 """
 
+# Part of the task, because the fixed part has no room left.
+_DISPUTE: Final = "IF WRONG OR IMPOSSIBLE: dispute_contract; no failure"
+
 _CI: Final = """\
 The server watches the CI of your commit and tells you the result: do not poll or start runs.
 Every job must pass{unskipped}.
@@ -141,7 +144,7 @@ def _continue_lines(checkpoint: Mapping[str, Any], ci: CiPolicy) -> list[str]:
 
 def _task_part(task: SpawnTask, ci: CiPolicy, budget: int, count_tokens: CountTokens) -> str:
     """Whole lines. The last line says how many did not fit; they are in the handoff."""
-    lines = [f"TASK {task.task_id} in {task.repo}: {_on_one_line(task.objective)}"]
+    lines = [f"TASK {task.task_id} in {task.repo}: {_on_one_line(task.objective)}", _DISPUTE]
     lines += _continue_lines(task.checkpoint, ci) if task.checkpoint else []
     lines += [f"FILE: {path}" for path in task.files]
     lines += [f"REQUIRED: {_on_one_line(text)}" for text in task.requirements]

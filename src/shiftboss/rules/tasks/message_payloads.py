@@ -6,7 +6,10 @@ import json
 import re
 from typing import Any
 
+from pydantic import ValidationError
+
 from shiftboss.errors import InvalidRequest, NotHeld
+from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.messages import Message
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
@@ -62,6 +65,15 @@ def payload_text(payload: dict[str, Any], name: str, default: str) -> str:
             f"payload.{name}: must be a string of at most 20000 characters", field=f"payload.{name}"
         )
     return value
+
+
+def payload_dispute(payload: dict[str, Any]) -> Dispute:
+    try:
+        return Dispute.model_validate(payload["dispute"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(("payload", "dispute", *map(str, first["loc"])))
+        raise InvalidRequest(f"{field}: {first['msg']}", field=field) from None
 
 
 def payload_epoch(message: Message) -> int | None:

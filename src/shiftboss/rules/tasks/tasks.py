@@ -51,7 +51,8 @@ class Worker(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question of a blocked worker. Ids count within the swarm; 0 means not stored yet."""
+    """A question of a blocked worker. Ids count within the swarm; 0 means not stored yet. `dispute`
+    is a Dispute as JSON, if the worker disputes its contract."""
 
     swarm_id: str
     question_id: int
@@ -63,6 +64,7 @@ class Question(NamedTuple):
     asked_at_ms: int
     answer: str | None = None
     answered_at_ms: int | None = None
+    dispute: str | None = None
 
 
 class Salvage(NamedTuple):

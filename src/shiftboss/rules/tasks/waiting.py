@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from shiftboss.errors import Conflict
+from shiftboss.protocol.bus import Dispute
+from shiftboss.rules.claims.escalations import dispute_commands, dispute_meaning
 from shiftboss.rules.claims.handoffs import ScopeRequest
 from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
@@ -61,12 +63,28 @@ def to_answer(
 
 
 def question_reason(question: Question) -> Reason:
+    if question.dispute is not None:
+        return dispute_reason(question, Dispute.model_validate_json(question.dispute))
     command = f"shiftboss questions answer {question.question_id} 'your answer'"
     return Reason(
         "question",
         question.task_id or None,
         f"{question.worker} asks question {question.question_id}: {short_text(question.question)}",
         f"{command} --swarm {question.swarm_id}",
+        question_id=question.question_id,
+    )
+
+
+def dispute_reason(question: Question, dispute: Dispute) -> Reason:
+    command, *others = dispute_commands(
+        question.swarm_id, question.task_id, question.question_id
+    ).values()
+    return Reason(
+        "dispute",
+        question.task_id,
+        f"{question.worker} disputes its contract: {short_text(dispute_meaning(dispute))}",
+        command,
+        also=tuple(others),
         question_id=question.question_id,
     )
 

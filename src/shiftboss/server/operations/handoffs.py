@@ -8,6 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from shiftboss.coordinator.bus.service import BusService
+from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
@@ -16,6 +17,7 @@ from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
 _service = attrgetter("handoffs")
+_receipts = attrgetter("receipts")
 
 HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_spawn_subtask": Operation(
@@ -51,6 +53,14 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         "them and they do not decide how the work is checked.",
         service=_service,
     ),
+    "dispute_contract": Operation(
+        calls.DisputeContractRequest,
+        calls.DisputeView,
+        HandoffService.dispute_contract,
+        "Say that your contract is wrong or impossible to meet, with evidence. It is no failure: "
+        "the task waits for the operator's answer.",
+        service=_service,
+    ),
     "list_scope_requests": Operation(
         calls.ListScopeRequestsRequest,
         calls.ScopeList,
@@ -71,18 +81,26 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "show_receipt": Operation(
         calls.ReceiptRequest,
         calls.ReceiptAnswer,
-        HandoffService.show_receipt,
+        ReceiptService.show_receipt,
         "Show the signed receipt of a completed task, and the public key.",
         reads=True,
-        service=_service,
+        service=_receipts,
+    ),
+    "export_receipt": Operation(
+        calls.ExportReceiptRequest,
+        calls.ExportReceiptAnswer,
+        ReceiptService.export_receipt,
+        "Show the receipt of a completed task as an in-toto statement in a DSSE envelope.",
+        reads=True,
+        service=_receipts,
     ),
     "list_receipts": Operation(
         calls.ListReceiptsRequest,
         calls.ReceiptList,
-        HandoffService.list_receipts,
+        ReceiptService.list_receipts,
         "List the receipts in the order of acceptance, one page at a time.",
         reads=True,
-        service=_service,
+        service=_receipts,
     ),
     "swarm_plan": Operation(
         calls.PlanRequest,
@@ -107,6 +125,13 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.SpawnAnswer,
         HandoffService.replace_handoff,
         "Put a new version of a task's contract in force.",
+        service=_service,
+    ),
+    "amend_handoff": Operation(
+        calls.AmendHandoffRequest,
+        calls.HandoffView,
+        HandoffService.amend_handoff,
+        "Change parts of a task's contract. A worker that disputed it continues.",
         service=_service,
     ),
     "decide_scope": Operation(

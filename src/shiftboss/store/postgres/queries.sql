@@ -27,7 +27,7 @@ ORDER BY last_activity_at_ms, name LIMIT :limit;
 
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
     AND answer IS NOT NULL
     AND NOT heard;
@@ -53,4 +53,4 @@ SELECT pg_advisory_xact_lock(hashtextextended(:repo, 0));
 INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
 VALUES (:strategy, 0, 0, 0, 0)
 ON CONFLICT (strategy) DO UPDATE SET samples = strategies.samples
-RETURNING strategy, wins, losses, samples, updated_at_ms;
+RETURNING strategy, wins, losses, samples, updated_at_ms, disputes;

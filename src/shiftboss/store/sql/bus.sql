@@ -197,32 +197,33 @@ SELECT min(lease_expires_at_ms) FROM assignments WHERE lease_expires_at_ms IS NO
 
 -- name: add_question
 INSERT INTO questions (swarm_id, question_id, task_id, epoch, worker, contact, question,
-    asked_at_ms, answer, answered_at_ms, heard)
+    asked_at_ms, answer, answered_at_ms, heard, dispute)
 VALUES (:swarm_id,
     (SELECT coalesce(max(question_id), 0) + 1 FROM questions WHERE swarm_id = :swarm_id),
-    :task_id, :epoch, :worker, :contact, :question, :asked_at_ms, NULL, NULL, :heard)
+    :task_id, :epoch, :worker, :contact, :question, :asked_at_ms, NULL, NULL, :heard,
+    :dispute)
 RETURNING question_id;
 
 -- name: question
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id AND question_id = :question_id;
 
 -- name: open_questions
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL
 ORDER BY asked_at_ms, question_id LIMIT :limit;
 
 -- name: open_questions_of_task
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND answer IS NULL
 ORDER BY asked_at_ms, question_id LIMIT :limit;
 
 -- name: newest_questions
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id ORDER BY question_id DESC LIMIT :limit;
 
 -- name: answer_question

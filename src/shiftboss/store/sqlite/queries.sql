@@ -8,7 +8,7 @@ ORDER BY last_activity_at_ms, name LIMIT :limit;
 
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
-    answered_at_ms
+    answered_at_ms, dispute
 FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
     AND answer IS NOT NULL
     AND heard = 0;
@@ -29,4 +29,5 @@ WHERE lease_expires_at_ms <= :now_ms;
 SELECT 1;
 
 -- name: take_strategy
-SELECT strategy, wins, losses, samples, updated_at_ms FROM strategies WHERE strategy = :strategy;
+SELECT strategy, wins, losses, samples, updated_at_ms, disputes
+FROM strategies WHERE strategy = :strategy;

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shiftboss.cli.commands.handoffs.disputes import amend
 from shiftboss.cli.commands.handoffs.spawn_options import (
     Base,
     Branch,
@@ -14,8 +15,11 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     DependsOn,
     Description,
     DescriptionFile,
+    ExpectationsChange,
     Files,
     Generated,
+    HeldOut,
+    HeldOutCriterion,
     LandingKind,
     LandingOption,
     OnlyPrompt,
@@ -31,6 +35,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Target,
     Title,
     Trait,
+    held_out_tests,
     owned_files,
     resolve_repo,
 )
@@ -70,7 +75,10 @@ def spawn(
     criterion: Criterion = None,
     readonly: Readonly = None,
     generated: Generated = None,
+    expectations_change: ExpectationsChange = None,
     setup: Setup = None,
+    held_out: HeldOut = None,
+    held_out_criterion: HeldOutCriterion = None,
     trait: Trait = None,
     submit: Submit = False,
     replace: Replace = False,
@@ -98,14 +106,23 @@ def spawn(
         "strategy": strategy,
         "success_criteria": criterion or [],
         "files_readonly": readonly,
-        "policy": {"generated": generated or [], "setup": setup or []},
+        "policy": {
+            "generated": generated or [],
+            "expectations_change": expectations_change or [],
+            "setup": setup or [],
+        },
         "traits": trait or [],
         "submit": submit,
     }
+    tests = held_out_tests(held_out, held_out_criterion)
+    if tests is not None:
+        request["held_out"] = tests
     if replace:
         answer = session.call_as_operator("replace_handoff", swarm, **request)
+    elif tests is not None:
+        answer = session.call_as_operator("spawn_subtask", swarm, **request)
     else:
-        answer = session.call_maybe_as_operator(
+        answer = session.call_as_operator_if_own(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
@@ -172,6 +189,9 @@ def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
     from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
 
     show(handoff_summary(view, now()), *claim_lines(view["last_claim"]))
+
+
+handoff.command()(amend)
 
 
 @handoff.command()

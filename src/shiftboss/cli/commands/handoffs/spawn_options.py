@@ -105,10 +105,31 @@ Generated = Annotated[
         help=f"May change besides the owned files, such as uv.lock. {_REPEATABLE}",
     ),
 ]
+ExpectationsChange = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help=f"Test files of the base whose expectations the task changes. {_REPEATABLE}",
+    ),
+]
 Setup = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CMD", help=f"Prepares the clean checkout, such as `npm ci`. {_REPEATABLE}"
+    ),
+]
+HeldOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH=FILE",
+        help="A test that the worker does not see: its path in the checkout, and the file with its "
+        f"content. Only for the operator. {_REPEATABLE}",
+    ),
+]
+HeldOutCriterion = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="Runs the held-out tests, such as `Tests pass: pytest tests/hidden`."
     ),
 ]
 Trait = Annotated[
@@ -147,6 +168,33 @@ def owned_files(files: list[str] | None, *, only_reads: bool) -> list[str]:
             hint="name what the task may change, such as `--files src/auth/`",
         )
     return files or []
+
+
+def held_out_tests(files: list[str] | None, criterion: str | None) -> dict[str, object] | None:
+    """The member of the request. The server checks the paths and the criterion."""
+    if not files:
+        if criterion is not None:
+            raise BadFiles(
+                "--held-out-criterion needs the tests that it runs",
+                hint="name each one, such as `--held-out tests/test_more.py=../test_more.py`",
+            )
+        return None
+    return {"files": dict(map(_held_out_file, files)), "criterion": criterion}
+
+
+def _held_out_file(text: str) -> tuple[str, str]:
+    path, equals, file = text.partition("=")
+    if not (path and equals and file):
+        raise BadFiles(
+            f"--held-out {text}: must be a path in the checkout, =, and a file",
+            hint="such as `--held-out tests/test_more.py=../test_more.py`",
+        )
+    try:
+        return path, Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadFiles(f"--held-out: cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadFiles(f"--held-out: {file} is not UTF-8 text") from error
 
 
 def resolve_repo(session: ServerSession, repo: str | None) -> str | None:

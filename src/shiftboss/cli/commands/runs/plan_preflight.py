@@ -36,6 +36,7 @@ def make_preflight(
     *,
     agents: bool = True,
     repos: bool = True,
+    visible_tests: bool = False,
 ) -> Preflight:
     """`plan` is the loaded one with the options of the command."""
     import asyncio
@@ -44,7 +45,11 @@ def make_preflight(
     from shiftboss.orchestrator.run.preflight import preflight
 
     state = state_of(database)
-    return asyncio.run(preflight(loaded, plan, state, trees, agents=agents, repos=repos))
+    return asyncio.run(
+        preflight(
+            loaded, plan, state, trees, agents=agents, repos=repos, visible_tests=visible_tests
+        )
+    )
 
 
 def problems_of(error: InvalidPlan | InvalidPolicy) -> list[str]:

@@ -62,7 +62,9 @@ def check(
         loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
         return refusal(file, problems_of(error) or [error.detail], [])
-    found = make_preflight(loaded, loaded.plan, default_database(), agents=agents, repos=repos)
+    found = make_preflight(
+        loaded, loaded.plan, default_database(), agents=agents, repos=repos, visible_tests=True
+    )
     if found.problems:
         return refusal(file, found.problems, found.warnings)
     in_phases = phases(loaded.plan)

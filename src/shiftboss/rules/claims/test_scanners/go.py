@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.test_scanners.source import ScannedTest, body_of, closings, masked_go
 
@@ -29,8 +29,17 @@ def go_machine(path: str) -> str | None:
     return f"built only on {match[1]}" if match else None
 
 
+class LocatedTest(NamedTuple):
+    head: int  # the start of its declaration
+    body: int  # its opening brace
+    test: ScannedTest
+
+
 def go_tests(text: str) -> list[ScannedTest]:
-    masked = masked_go(text)
+    return [located.test for located in located_tests(text, masked_go(text))]
+
+
+def located_tests(text: str, masked: str) -> list[LocatedTest]:
     ends = closings(masked)
     off = _build_constraints(text, masked)
     tests = []
@@ -41,8 +50,10 @@ def go_tests(text: str) -> list[ScannedTest]:
                 off |= {"a TestMain that runs nothing"}
             continue
         skips = frozenset(skip[1] for skip in _SKIP.finditer(masked, start, end))
-        tests.append(ScannedTest(match[1], body_of(text, start, end), skips))
-    return [test._replace(off=test.off | off) for test in tests]
+        test = ScannedTest(match[1], body_of(text, start, end), skips)
+        tests.append(LocatedTest(match.start(), start, test))
+    # A TestMain may come after the tests that it keeps from running.
+    return [one._replace(test=one.test._replace(off=one.test.off | off)) for one in tests]
 
 
 def _build_constraints(text: str, masked: str) -> frozenset[str]:

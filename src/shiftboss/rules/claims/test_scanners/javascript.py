@@ -48,7 +48,7 @@ _IGNORED: Final = re.compile(r"\{[^{}]*?\bignore\s*:\s*(?!false\b)")
 _INLINE: Final = re.compile(r"(?<![\w$.])(?:t|ctx|context|this)\.(skip|todo)\s*\(")
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """A call, from its opening to its closing parenthesis. Without a title it is a statement such
     as Playwright's `test.skip(condition)`, which is about the test around it."""
 
@@ -58,10 +58,21 @@ class _Call(NamedTuple):
     is_suite: bool
     is_only: bool
     off: frozenset[str]
+    # Where a title ends that is a string, unless the test runs once for each row of a table.
+    title_end: int | None
+
+
+class LocatedTest(NamedTuple):
+    call: Call
+    suites: list[Call]  # around it, the outermost first
+    test: ScannedTest
 
 
 def javascript_tests(text: str) -> list[ScannedTest]:
-    masked = masked_javascript(text)
+    return [located.test for located in located_tests(text, masked_javascript(text))]
+
+
+def located_tests(text: str, masked: str) -> list[LocatedTest]:
     ends = closings(masked)
     matches = islice(_CALL.finditer(masked), TESTS_MAX)
     calls = [call for match in matches if (call := _call(text, masked, ends, match))]
@@ -80,11 +91,11 @@ def javascript_tests(text: str) -> list[ScannedTest]:
         if only and not any(other.start <= call.start <= other.end for other in only):
             off |= {"only, on another test"}
         body = body_of(text, call.start, call.end).replace(call.title, "", 1)
-        tests.append(ScannedTest(call.title, body, off))
+        tests.append(LocatedTest(call, suites, ScannedTest(call.title, body, off)))
     return tests
 
 
-def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> _Call | None:
+def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> Call | None:
     name = match[1]
     modifiers = [part.strip() for part in match[2].split(".") if part.strip()]
     suite = name.lstrip("xf") in _SUITES or any(modifier in _SUITES for modifier in modifiers)
@@ -102,10 +113,11 @@ def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) ->
         name == "Deno.test" and _IGNORED.match(masked, start + 1)
     ):
         off |= {options[1] if options.re is _OPTIONS else "ignore"}
+    title_end = after if title is not None and not _CURRIED.intersection(modifiers) else None
     if title is None and not (modifiers and off):
         title = " ".join(text[start + 1 : min(end, start + 80)].split())
     is_only = "only" in modifiers or name.startswith("f")
-    return _Call(start, end, title, suite, is_only, frozenset(off))
+    return Call(start, end, title, suite, is_only, frozenset(off), title_end)
 
 
 def _after(masked: str, ends: dict[int, int], at: int) -> int:

@@ -91,30 +91,55 @@ def python_tests(text: str) -> list[ScannedTest]:
     return list({test.name: test for test in tests}.values())
 
 
+def reasons_by_line(text: str) -> dict[int, frozenset[str]]:
+    """Why each test does not run, or its failure does not count, by the line of its definition.
+
+    Unlike `python_tests` this has also the tests of classes that no runner collects themselves,
+    because other classes may inherit them. Raises SyntaxError like it.
+    """
+    try:
+        module = with_plain_names(ast.parse(text))
+        tests = list(_tests(module.body, "", _switches_of(module.body), every_class=True))
+    except (ValueError, RecursionError) as error:
+        raise SyntaxError(str(error)) from error
+    return {test.line: test.off for test in tests}
+
+
 def python_tests_by_line(text: str) -> list[ScannedTest]:
     """Only the names, for files in the syntax of a newer Python."""
     return [ScannedTest(match[1], match[1]) for match in _DEF.finditer(text)]
 
 
-def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterator[ScannedTest]:
+def _tests(
+    body: Sequence[ast.stmt], prefix: str, off: frozenset[str], *, every_class: bool = False
+) -> Iterator[ScannedTest]:
     rebound = _rebound(body)
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.startswith("test"):
                 reasons = off | _switches_in(node) | rebound.get(node.name, _NONE)
-                yield ScannedTest(prefix + node.name, _fingerprint(node), reasons)
+                name = prefix + node.name
+                yield ScannedTest(name, _fingerprint(node), reasons, node.lineno)
         elif isinstance(node, ast.ClassDef):
-            if node.name.startswith("Test") or node.bases:
+            if every_class or node.name.startswith("Test") or node.bases:
                 reasons = off | _class_switches(node) | rebound.get(node.name, _NONE)
-                yield from _tests(node.body, f"{prefix}{node.name}.", reasons)
-        elif isinstance(node, ast.If):
-            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside an if"})
-        elif isinstance(node, ast.Try):
-            handlers = [statement for handler in node.handlers for statement in handler.body]
-            inner = [*node.body, *handlers, *node.orelse]
-            yield from _tests(inner, prefix, off | {"inside a try"})
-        elif isinstance(node, ast.With):
-            yield from _tests(node.body, prefix, off | {"inside a with"})
+                inner_prefix = f"{prefix}{node.name}."
+                yield from _tests(node.body, inner_prefix, reasons, every_class=every_class)
+        else:
+            inner, where = _conditional(node)
+            yield from _tests(inner, prefix, off | {where}, every_class=every_class)
+
+
+def _conditional(node: ast.stmt) -> tuple[list[ast.stmt], str]:
+    """The statements inside a statement that may not run all of them."""
+    if isinstance(node, ast.If):
+        return [*node.body, *node.orelse], "inside an if"
+    if isinstance(node, ast.Try):
+        handlers = [statement for handler in node.handlers for statement in handler.body]
+        return [*node.body, *handlers, *node.orelse], "inside a try"
+    if isinstance(node, ast.With):
+        return node.body, "inside a with"
+    return [], ""
 
 
 def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

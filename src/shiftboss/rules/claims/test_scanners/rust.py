@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.test_scanners.source import (
     TESTS_MAX,
@@ -26,8 +26,17 @@ _SWITCH: Final = re.compile(
 _FILE: Final = re.compile(r"#!\[[^\]]*\]")
 
 
+class LocatedTest(NamedTuple):
+    attributes: str
+    name_end: int
+    test: ScannedTest
+
+
 def rust_tests(text: str) -> list[ScannedTest]:
-    masked = masked_rust(text)
+    return [located.test for located in located_tests(text, masked_rust(text))]
+
+
+def located_tests(text: str, masked: str) -> list[LocatedTest]:
     ends = closings(masked)
     file_off = frozenset(
         reason
@@ -52,7 +61,8 @@ def rust_tests(text: str) -> list[ScannedTest]:
         off = off.union(
             *(reasons for start, end, reasons in modules if start < match.start() < end)
         )
-        tests.append(ScannedTest(match[2], body, off))
+        test = ScannedTest(match[2], body, off)
+        tests.append(LocatedTest(match[1], match.end(), test))
     return tests
 
 

@@ -6,6 +6,7 @@ They are replaced by blanks of the same length. In what is left, a word is code 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Final, NamedTuple
 
 _BRACKET: Final = re.compile(r"[()\[\]{}]")
@@ -65,6 +66,36 @@ def closings(masked: str) -> dict[int, int]:
     return closed_at
 
 
+class Brackets:
+    """Which brackets belong together, and which are around a position.
+
+    Raises ValueError if they do not match: then some comment or string was not recognised.
+    """
+
+    def __init__(self, masked: str) -> None:
+        self.closing: dict[int, int] = {}
+        self.opening: dict[int, int] = {}
+        self._positions: list[int] = []
+        self._around: list[int | None] = [None]
+        opened: list[int] = []
+        for match in _BRACKET.finditer(masked):
+            if match[0] in "([{":
+                opened.append(match.start())
+            elif not opened or masked[opened[-1]] + match[0] not in ("()", "[]", "{}"):
+                raise ValueError("brackets do not match")
+            else:
+                self.closing[opened[-1]] = match.start()
+                self.opening[match.start()] = opened.pop()
+            self._positions.append(match.start())
+            self._around.append(opened[-1] if opened else None)
+        if opened:
+            raise ValueError("a bracket is not closed")
+
+    def around(self, position: int) -> int | None:
+        """The innermost bracket that is open at the position."""
+        return self._around[bisect_left(self._positions, position)]
+
+
 def _template_end(text: str, start: int) -> int:
     """The position after the closing backtick. Templates can be nested in braces."""
     braces = [0]  # open braces in each nested template
@@ -116,11 +147,13 @@ BODY_CHARACTERS_MAX: Final = 20_000
 
 class ScannedTest(NamedTuple):
     """A test of a source file. `off` are the reasons why it does not run, or why its failure does
-    not count. `body` identifies a test that was renamed."""
+    not count. `body` identifies a test that was renamed. `line` is that of its definition, where
+    the scanner knows it."""
 
     name: str
     body: str
     off: frozenset[str] = frozenset()
+    line: int = 0
 
 
 def body_of(text: str, start: int, end: int) -> str:

@@ -1,0 +1,168 @@
+"""Whether tests that pass prove anything: the base's versions of them, canaries and mutants.
+
+A check that cannot fail proves nothing. All runs here use the same command and environment as the
+criterion itself, so that the code under test cannot tell them apart by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from shiftboss.evidence.checks.canary import check_canaries
+from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
+from shiftboss.evidence.checks.scope import ClaimedWork
+from shiftboss.evidence.checks.test_runs import CommitUnderTest
+from shiftboss.evidence.mirror.checkout import failure_hint
+from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
+from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
+from shiftboss.rules.claims.kept_tests import is_harness_file
+from shiftboss.rules.claims.mutants.outcome import MutantResult
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
+from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
+from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
+from shiftboss.rules.paths.patterns import Scope
+
+BASE_FILE_BYTES_MAX: Final = 8 * 2**20
+BASE_BYTES_MAX: Final = 64 * 2**20
+_BASE_TESTS_HINT: Final = (
+    "the work must pass these tests as they were; if their expectations have to change, the "
+    "contract must name them in expectations_change, or ask for a waiver of base_tests"
+)
+
+
+def judged_tests(
+    check: CheckName, text: str, run: CommandRun, judgement: Judgement
+) -> CheckOutcome:
+    """The check of a criterion `text`, with its run as the evidence."""
+    result = run.result
+    checked = CheckResult(
+        check=check,
+        outcome=judgement.outcome,
+        message=judgement.message,
+        subject=text,
+        exit_code=result.exit_code,
+        output_tail=result.output_tail,
+        duration_ms=result.duration_ms,
+        sandbox=result.sandbox,
+        tests=run.report.totals if run.report is not None else None,
+    )
+    if judgement.outcome != "failed":
+        return CheckOutcome(checked)
+    hint = _BASE_TESTS_HINT if check == "base_tests" else failure_hint(check, result)
+    violation = Violation(check=check, message=f"{text}: {judgement.message}", hint=hint)
+    return CheckOutcome(checked, [violation])
+
+
+class Proof:
+    """The proof of one criterion `text` whose tests have passed in the run `green`."""
+
+    def __init__(
+        self,
+        tested: CommitUnderTest,
+        work: ClaimedWork,
+        text: str,
+        argv: Sequence[str],
+        green: CommandRun,
+        base: Report | None,
+    ) -> None:
+        self._tested = tested
+        self._work = work
+        self._text = text
+        self._argv = argv
+        self._green = green
+        self._base = base
+
+    async def make(self) -> list[CheckOutcome]:
+        """The checks that apply. After one that failed, the others are not run."""
+        checks: list[CheckOutcome] = []
+        for check in (self._base_tests, self._canaries, self._mutants):
+            checked = await check()
+            if checked is not None:
+                checks.append(checked)
+                if not checked.holds:
+                    break
+        return checks
+
+    async def _base_tests(self) -> CheckOutcome | None:
+        """None if the work changed no test of the base, or tests may be removed anyway."""
+        policy = self._tested.job.policy
+        if self._base is None or policy.test_removal == "allow":
+            return None
+        overlay = await self._files_of_base()
+        if not overlay:
+            return None
+        run = await self._tested.run(self._argv, overlay)
+        if run is None:
+            return unverifiable("base_tests", "not run, the setup failed", self._text)
+        changed = Scope(policy.expectations_change)
+        base = self._base._replace(
+            tests=[test for test in self._base.tests if not changed.covers(test.file or "")]
+        )
+        return judged_tests(
+            "base_tests", self._text, run, judge_base_tests(run, base, overlay.keys())
+        )
+
+    async def _files_of_base(self) -> dict[str, bytes | None]:
+        """The test files of the base that the work changed or deleted, as they were."""
+        changed = Scope(self._tested.job.policy.expectations_change)
+        blobs = {
+            path: file.old_blob
+            for file in self._work.net.files
+            if (path := _changed_base_path(file)) is not None
+            and is_harness_file(path)
+            and not changed.covers(path)
+        }
+        if not blobs:
+            return {}
+        contents = await self._tested.mirror.read(
+            list(dict.fromkeys(blobs.values())), BASE_FILE_BYTES_MAX, BASE_BYTES_MAX
+        )
+        return {path: contents[blob] for path, blob in blobs.items() if blob in contents}
+
+    async def _canaries(self) -> CheckOutcome | None:
+        if self._tested.job.policy.canaries == "off":
+            return None
+        return await check_canaries(self._tested, self._text, self._argv, self._green)
+
+    async def _mutants(self) -> CheckOutcome | None:
+        tested = self._tested
+        if tested.job.policy.mutants == "off":
+            return None
+        work = ChangedWork(
+            tested.mirror, self._work.commits.start, tested.commit, self._work.net.files
+        )
+        green = GreenRun(self._text, self._green.result.duration_ms / 1000)
+        async with ReusedCheckout(tested.checkout) as reused:
+
+            async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+                async with reused.with_files(files) as checkout:
+                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+
+            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+                commit = await tested.mirror.variant(tested.commit, files)
+                async with replace(tested, commit=commit).checkout() as checkout:
+                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+
+            return await check_mutants(work, tested.job.policy, green, run, run_with_setup)
+
+
+def _mutant_result(run: CommandRun | None) -> MutantResult:
+    if run is None:  # the setup failed
+        return MutantResult(None)
+    tests = run.report.tests if run.report is not None else ()
+    failed = next((test.label for test in tests if test.outcome == "failed"), None)
+    result = run.result
+    return MutantResult(
+        result.exit_code, failed, result.timed_out, result.output_tail, result.duration_ms
+    )
+
+
+def _changed_base_path(file: FileChange) -> str | None:
+    """The path of a regular file of the base whose content the work changed, moved or deleted."""
+    if file.old_mode in (NO_MODE, SUBMODULE, SYMLINK):
+        return None
+    is_same = file.old_blob == file.blob and file.old_path is None and file.new_mode != NO_MODE
+    return None if is_same else file.old_path or file.path

@@ -1,0 +1,177 @@
+"""Runs the test command of a criterion and collects what the runner reports about each test."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
+from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.printed import printed_report
+from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
+from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.runners import reporting_command
+from shiftboss.system.background_delete import BackgroundDelete
+
+# A runner that prints each test prints this much about 50,000 of them.
+TEST_OUTPUT_BYTES: Final = 4 * 2**20
+# How much of the end of the output is kept as evidence.
+EVIDENCE_CHARACTERS: Final = 65_536
+CACHED_MAX: Final = 300
+
+
+async def run_tests(
+    checkout: CheckoutWithSetup,
+    argv: Sequence[str],
+    job: VerificationJob,
+    paths: Collection[str],
+    *,
+    seconds: float | None = None,
+) -> CommandRun:
+    """`paths` are the files of the commit. The name of the report does not tell the code under test
+    for which purpose it runs."""
+    report_file = checkout.checkout.home / f"report-{secrets.token_hex(8)}"
+    command = reporting_command(argv, str(report_file))
+    result = await checkout.run(
+        command.argv, command.environment, seconds=seconds, output_bytes=TEST_OUTPUT_BYTES
+    )
+    content = await asyncio.to_thread(_read_regular_file, report_file)
+    report = None
+    if content is not None:
+        report = read_report(content, command.format, str(checkout.checkout.files))
+    if report is None:
+        report = printed_report(command.runner, result.output_tail, job.policy.test_summary)
+    if report is not None:
+        report = report.with_files(paths)
+    evidence = replace(result, output_tail=result.output_tail[-EVIDENCE_CHARACTERS:])
+    return CommandRun(command.runner, command.must_report, evidence, report)
+
+
+def _read_regular_file(path: Path) -> bytes | None:
+    """The code under test may have made something else of the file, such as a link or a pipe."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as report:
+            content = report.read(REPORT_BYTES_MAX + 1)
+    except OSError:
+        return None
+    return content if 0 < len(content) <= REPORT_BYTES_MAX else None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUnderTest:
+    """A commit whose checkouts a command runs in. `paths` are its files."""
+
+    mirror: Mirror
+    commit: str
+    paths: Collection[str]
+    job: VerificationJob
+    deletion: BackgroundDelete
+
+    def checkout(
+        self, overlay: Mapping[str, bytes | None] = MappingProxyType({})
+    ) -> AbstractAsyncContextManager[CheckoutWithSetup]:
+        return checkout_with_setup(self.mirror, self.commit, self.job, self.deletion, overlay)
+
+    async def run(
+        self, argv: Sequence[str], overlay: Mapping[str, bytes | None] = MappingProxyType({})
+    ) -> CommandRun | None:
+        """In a new checkout, with the files of `overlay`. None if its setup fails."""
+        async with self.checkout(overlay) as checkout:
+            return await self.run_in(checkout, argv)
+
+    async def run_in(
+        self, checkout: CheckoutWithSetup, argv: Sequence[str], seconds: float | None = None
+    ) -> CommandRun | None:
+        if checkout.failed_setup is not None:
+            return None
+        return await run_tests(checkout, argv, self.job, self.paths, seconds=seconds)
+
+
+class _CachedReport(BaseModel):
+    report: Report | None
+
+
+_CACHED: Final = TypeAdapter(_CachedReport)
+
+
+class BaseRuns:
+    """What a test command reports at the base: the same tests must pass at the claimed commit.
+
+    There are more ways to switch a test off than can be found by reading; comparing what ran finds
+    them all. The reports are cached in a folder, because many claims have the same base.
+    """
+
+    def __init__(self, folder: Path, deletion: BackgroundDelete) -> None:
+        self._folder = folder
+        self._deletion = deletion
+
+    async def report(
+        self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
+    ) -> Report | None:
+        """None: the tests could not be counted, or the policy allows their removal."""
+        if job.policy.test_removal == "allow" or _is_waived(job):
+            return None
+        path = self._folder / _key(mirror, base, argv, job)
+        try:
+            return _CACHED.validate_json(await asyncio.to_thread(path.read_bytes)).report
+        except (OSError, ValidationError):
+            pass  # it has not run yet
+        report, is_stable = await self._run(mirror, base, argv, job)
+        if is_stable:
+            await asyncio.to_thread(self._save, path, report)
+        return report
+
+    async def _run(
+        self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
+    ) -> tuple[Report | None, bool]:
+        """The report, and whether another run would give the same."""
+        listed = await mirror.output("the files", "ls-tree", "-r", "-z", "--name-only", base)
+        paths = [raw.decode(errors="backslashreplace") for raw in listed.split(b"\0") if raw]
+        run = await CommitUnderTest(mirror, base, paths, job, self._deletion).run(argv)
+        if run is None:
+            return None, True
+        if run.result.exit_code is None:
+            return None, run.result.timed_out
+        return run.report, True
+
+    def _save(self, path: Path, report: Report | None) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(_CACHED.dump_json(_CachedReport(report=report)))
+        temporary.replace(path)
+        oldest_first = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
+        for file in oldest_first[:-CACHED_MAX]:
+            file.unlink()
+
+
+def _is_waived(job: VerificationJob) -> bool:
+    """A waiver that lets tests be removed also waives the comparison."""
+    return any(waiver.check == "tests_kept" for waiver in job.waivers)
+
+
+def _key(mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob) -> str:
+    """A hash of what the result of the command depends on, as far as we know."""
+    inputs = [
+        mirror.path.name,
+        base,
+        list(argv),
+        job.policy.setup,
+        job.policy.environment,
+        job.policy.test_summary,
+        [job.policy.sandbox, job.policy.network],
+        os.environ.get("PATH"),
+    ]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

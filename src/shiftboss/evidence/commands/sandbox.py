@@ -1,0 +1,208 @@
+"""The sandbox of commands: what they see and may write, and what contains them on this machine.
+
+There are two ways to the same mounts: our own (namespaces.py), and the program bubblewrap for
+machines that allow namespaces to that program only, or have an older kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
+from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
+from shiftboss.evidence.commands.namespaces import Mount, Namespaces
+
+BackendName = Literal["namespaces", "bubblewrap"]
+
+# The private memory disk of a command. What it holds is not measured as memory of a process.
+SHARED_MEMORY_MEGABYTES: Final = 1024
+_TRIAL_LIMITS: Final = Limits(seconds=10, megabytes=512)
+_TEMPORARY_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108
+
+# Credentials that programs keep in the home folder, of agents, forges, clouds and registries. The
+# rest of the home folder can be read: toolchains are there, and packages installed from a folder.
+_SECRETS: Final = """
+    .ssh .gnupg .netrc .git-credentials .password-store .local/share/keyrings
+    .claude .claude.json .codex .gemini .config/opencode .local/share/opencode .config/goose
+    .config/gh .config/glab-cli .config/hub .config/tea
+    .aws .azure .config/gcloud .kube .docker .terraform.d
+    .npmrc .yarnrc.yml .pypirc .config/pip .cargo/credentials .cargo/credentials.toml
+"""
+# Sockets of services that start processes outside of the sandbox. A read-only mount does not keep
+# anybody from connecting to a socket.
+_SERVICES: Final = """
+    /run/user /run/dbus /run/systemd/private /run/docker.sock /run/docker /run/containerd
+    /run/podman /run/crio /run/libvirt /run/snapd.socket /run/lxd.socket
+"""
+
+
+# What a server keeps in a state folder that it shares with other files.
+_STATE: Final = (
+    "*.db",
+    "*.db-*",
+    "*.pem",
+    OPERATOR_TOKEN_FILE,
+    "server.json",
+    "verification",
+    "ci",
+)
+
+
+class Containment(NamedTuple):
+    """What a command may do. The rest of the system can be read.
+
+    `hidden` folders and files are empty, `writable` and `readable` folders inside of them are not.
+    `temporary` stands for the folders of the system for temporary files.
+    """
+
+    writable: Sequence[Path]
+    temporary: Path
+    hidden: Sequence[Path] = ()
+    readable: Sequence[Path] = ()
+    network: bool = False
+
+
+class Backend(NamedTuple):
+    """What contains commands on this machine; without a name, nothing does, for the reason."""
+
+    name: BackendName | None
+    program: str = ""
+    reason: str = ""
+
+
+def contain(backend: Backend, containment: Containment) -> Sandbox:
+    mounts = mounts_of(containment)
+    if backend.name == "namespaces":
+        return Sandbox("namespaces", namespaces=Namespaces(mounts, containment.network))
+    if backend.name == "bubblewrap":
+        wrapper = bubblewrap_argv(backend.program, mounts, network=containment.network)
+        return Sandbox("bubblewrap", wrapper=wrapper)
+    return Sandbox(f"none: {backend.reason}")
+
+
+def mounts_of(containment: Containment) -> list[Mount]:
+    """Each mount after those that it is inside of."""
+    mounts = {_SHARED_MEMORY: Mount("memory", _SHARED_MEMORY, "", SHARED_MEMORY_MEGABYTES)}
+    hidden = [path for path in (*containment.hidden, *_usual_secrets()) if _can_see(path)]
+    for path in map(os.path.realpath, hidden):
+        mounts[path] = (
+            Mount("empty", path) if Path(path).is_dir() else Mount("read", path, os.devnull)
+        )
+    for path in map(os.path.realpath, _TEMPORARY_FOLDERS):
+        if _can_see(path):
+            mounts[path] = Mount("write", path, os.path.realpath(containment.temporary))
+    for path in map(os.path.realpath, [*containment.readable, *_tools_in_temporary_folders()]):
+        mounts.setdefault(path, Mount("read", path, path))
+    for path in map(os.path.realpath, containment.writable):
+        mounts[path] = Mount("write", path, path)
+    return [mounts[path] for path in sorted(mounts, key=lambda path: path.split("/"))]
+
+
+def _can_see(path: str | Path) -> bool:
+    """Whether there is such a path, and we may know it: what we cannot see, no command can."""
+    return os.access(path, os.F_OK)
+
+
+def state_paths(folder: Path) -> list[Path]:
+    """What commands must not see of a state folder. A database can also be in a folder with other
+    files, even in that of a project with its tools."""
+    if folder.name == STATE_FOLDER:
+        return [folder]
+    return [path for pattern in _STATE for path in folder.glob(pattern)]
+
+
+def _usual_secrets() -> list[Path]:
+    """With the checkouts of all servers of this user, and the state of one in the home folder."""
+    home = Path.home()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    secrets = [home / name for name in (*_SECRETS.split(), STATE_FOLDER)]
+    return [*secrets, caches / "shiftboss", *map(Path, _SERVICES.split())]
+
+
+def _tools_in_temporary_folders() -> list[Path]:
+    """Folders with programs that would be hidden with the temporary folders, such as a virtual
+    environment in /tmp: those on PATH, and our own. A `bin` belongs to the folder around it."""
+    roots = [Path(os.path.realpath(name)) for name in (*_TEMPORARY_FOLDERS, _SHARED_MEMORY)]
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [Path(sys.prefix)]
+    for folder in map(Path, entries):
+        is_part = folder.name == "bin" and folder.parent not in roots
+        folders.append(folder.parent if is_part else folder)
+    return [
+        folder
+        for folder in folders
+        if _can_see(folder) and not set(roots).isdisjoint(folder.parents)
+    ]
+
+
+def bubblewrap_argv(program: str, mounts: Iterable[Mount], *, network: bool) -> list[str]:
+    argv = [
+        *(program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
+        *("--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/"),
+        *("--dev", "/dev", "--proc", "/proc"),
+    ]
+    if not network:
+        argv.append("--unshare-net")
+    for mount in mounts:
+        argv += _bubblewrap_mount(mount)
+    for mount in mounts:
+        if mount.kind == "empty":
+            argv += ["--remount-ro", mount.target]
+    return [*argv, "--"]
+
+
+def _bubblewrap_mount(mount: Mount) -> list[str]:
+    if mount.kind in ("empty", "memory"):
+        return ["--tmpfs", mount.target]  # older versions have no --size
+    return ["--bind" if mount.kind == "write" else "--ro-bind", mount.source, mount.target]
+
+
+_found: list[Backend] = []
+
+
+async def find_backend() -> Backend:
+    """What contains commands here. Tried out once in each process, with a real command."""
+    if not _found:
+        _found.append(await _try_backends())
+    return _found[0]
+
+
+async def _try_backends() -> Backend:
+    if sys.platform != "linux":
+        return Backend(None, reason="this system has no namespaces")
+    own = Backend("namespaces")
+    failure = await _failure_of(own)
+    if failure is None:
+        return own
+    program = shutil.which("bwrap")
+    if program is None:
+        return Backend(None, reason=f"{failure}, and bubblewrap is not installed")
+    bubblewrap = Backend("bubblewrap", program)
+    other_failure = await _failure_of(bubblewrap)
+    if other_failure is None:
+        return bubblewrap
+    return Backend(None, reason=f"{failure}; bubblewrap: {other_failure}")
+
+
+async def _failure_of(backend: Backend) -> str | None:
+    """Why a harmless command cannot be run, or None if it can."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-sandbox-"))
+    try:
+        containment = Containment(writable=[folder], temporary=folder)
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        sandbox = await asyncio.to_thread(contain, backend, containment)
+        result = await run_command(["true"], folder, _TRIAL_LIMITS, environment, sandbox)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    if result.exit_code == 0:
+        return None
+    lines = result.output_tail.strip().splitlines()
+    return (lines[-1] if lines else result.message)[:200]

@@ -1,0 +1,85 @@
+"""The contract that a task of a plan would get, and the project at its base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.evidence.mirror.repository import Repository
+from shiftboss.evidence.survey.survey import Surveyor
+from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy
+from shiftboss.protocol.plan import Plan, PlanTask
+from shiftboss.redteam.hacks import ProjectView
+from shiftboss.redteam.project import read_project
+from shiftboss.rules.paths.braces import normalize_patterns
+from shiftboss.rules.paths.branch_names import task_branch
+from shiftboss.rules.plans.graph import repo_of
+
+
+class TaskContract(NamedTuple):
+    """What a claim of the task would be verified with. `git_folder` is the one that all work trees
+    of the repository share; `base` is the tip of the target, or else of HEAD."""
+
+    git_folder: str
+    base: str
+    branch: str
+    target: str | None
+    contract: Contract
+    policy: VerificationPolicy
+    held_out: HeldOutTests | None
+    view: ProjectView
+
+
+async def read_contract(
+    plan: Plan, task: PlanTask, held_out: HeldOutTests | None = None
+) -> TaskContract:
+    """Reads the repository, and writes nothing. Raises UnknownRepo, or InvalidRequest for a branch
+    that does not exist."""
+    repository = Repository()
+    repo = plan.repos[repo_of(plan, task)]
+    assert repo.path is not None, "the reader of plans makes paths absolute"
+    survey = await Surveyor(repository).survey(
+        repo.path,
+        None if repo.branch is None else f"refs/heads/{repo.branch}",
+        task.files_owned,
+        task.title,
+        task.description,
+    )
+    contract = Contract(
+        task_id=task.id,
+        files_owned=_patterns(task.files_owned),
+        files_readonly=survey.files_readonly
+        if task.files_readonly is None
+        else _patterns(task.files_readonly),
+        dependencies_completed=task.depends_on,
+        success_criteria=task.criteria or survey.success_criteria,
+    )
+    policy = repo.verification.model_copy(
+        update={"generated": _patterns(repo.verification.generated)}
+    )
+    return TaskContract(
+        git_folder=survey.identity,
+        base=survey.base_commit,
+        branch=task_branch(task.id),
+        target=repo.branch or survey.branch,
+        contract=contract,
+        policy=policy,
+        held_out=held_out,
+        view=await read_project(repository, repo.path, survey.base_commit, contract),
+    )
+
+
+def task_of(plan: Plan, task_id: str) -> PlanTask:
+    """Raises InvalidRequest if the plan has no such task."""
+    for task in plan.tasks:
+        if task.id == task_id:
+            return task
+    listed = ", ".join(task.id for task in plan.tasks[:20])
+    raise InvalidRequest(
+        f"the plan has no task {task_id!r}", field="task", hint=f"its tasks: {listed}"
+    )
+
+
+def _patterns(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(form for text in texts for form in normalize_patterns(text)))

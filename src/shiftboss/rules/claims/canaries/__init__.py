@@ -1,0 +1,1 @@
+"""Canaries: tests that we sabotage, which an honest run then reports as failed."""

@@ -1,0 +1,140 @@
+"""Sabotages the tests of Go and Rust files: they fail at their start.
+
+Neither language has objects that equal everything, so it is enough that a failure is reported. A
+failure at the start leaves no lock behind that a later test would find poisoned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from shiftboss.rules.claims.canaries.edits import (
+    FILE_CHARACTERS_MAX,
+    Edit,
+    Sabotage,
+    block_comment,
+    comment_before_code,
+    line_of,
+    unique_tests,
+)
+from shiftboss.rules.claims.test_scanners import go, rust
+from shiftboss.rules.claims.test_scanners.source import Brackets, masked_go, masked_rust
+
+# A function that `go test` takes for a test: no method, and no small letter after `Test`.
+_GO_TEST: Final = re.compile(
+    r"func[ \t]+Test(?![a-z])\w*[ \t]*\(\s*(?P<t>[A-Za-z]\w*)\s+\*\s*testing\.T\s*,?\s*\)\s*(?=\{)"
+)
+_GO_PACKAGE: Final = re.compile(r"^package[ \t]+\w+", re.MULTILINE)
+# Attributes of other test macros run a function more than once, or under other names.
+_RUST_TEST: Final = re.compile(r"#\[\s*(?:\w+::)*test\s*[\](]")
+_RUST_OTHER: Final = re.compile(r"#\[\s*(?:\w+::)*(?:rstest|case|test_case|quickcheck|bench)\b")
+_RUST_SIGNATURE: Final = re.compile(r"\s*\(\s*\)\s*(?:->[^{};]{1,200})?(?=\{)")
+_RUST_INNER_ATTRIBUTE: Final = re.compile(r"\{\s*#!")
+_RUST_MODULE: Final = re.compile(r"\bmod\s+(\w+)\s*\Z")
+_LOOK_BACK_CHARACTERS: Final = 100
+_DEPTH_MAX: Final = 50
+# Without the condition, the compiler warns of code that cannot be reached.
+_RUST_FAILURE: Final = ' if true { panic!("unexpected result"); }'
+
+
+def go_sabotages(text: str) -> list[Sabotage]:
+    masked = _masked(text, masked_go)
+    if masked is None:
+        return []
+    tests = go.located_tests(text, masked)
+    found = []
+    for located in tests:
+        head = _GO_TEST.match(masked, located.head)
+        if head is not None and not located.test.off:
+            failure = f' {head["t"]}.Error("unexpected result");'
+            name = located.test.name
+            found.append(
+                _at_start(text, name, "reports an error at its start", head.end(), failure)
+            )
+    return unique_tests(found, (located.test.name for located in tests))
+
+
+def go_comments(text: str, nonce: str) -> list[Edit]:
+    """After the package clause, because comments before it can decide what is built."""
+    masked = _masked(text, masked_go)
+    package = _GO_PACKAGE.search(masked) if masked is not None else None
+    if masked is None or package is None:
+        return []
+    tests = go.located_tests(text, masked)
+    bodies = [located.body for located in tests if masked[located.body] == "{"]
+    comments = [block_comment(body + 1, nonce) for body in bodies]
+    return [Edit(package.end(), package.end(), f" /* {nonce} */"), *comments]
+
+
+def rust_sabotages(text: str) -> list[Sabotage]:
+    masked = _masked(text, masked_rust)
+    if masked is None:
+        return []
+    brackets = Brackets(masked)
+    found = []
+    names = []
+    for located in rust.located_tests(text, masked):
+        modules = _rust_modules(masked, brackets, located.name_end)
+        body = _rust_body(masked, located)
+        if modules is None or body is None:
+            continue
+        name = "::".join([*modules, located.test.name])
+        names.append(name)
+        if not located.test.off:
+            found.append(_at_start(text, name, "panics at its start", body, _RUST_FAILURE))
+    return unique_tests(found, names)
+
+
+def rust_comments(text: str, nonce: str) -> list[Edit]:
+    masked = _masked(text, masked_rust)
+    if masked is None:
+        return []
+    located = rust.located_tests(text, masked)
+    bodies = [body for test in located if (body := _rust_body(masked, test)) is not None]
+    comments = [block_comment(body + 1, nonce) for body in bodies]
+    return [*comment_before_code(text, masked, nonce), *comments]
+
+
+def _masked(text: str, mask: Callable[[str], str]) -> str | None:
+    """None if the text is not understood."""
+    if len(text) > FILE_CHARACTERS_MAX:
+        return None
+    masked = mask(text)
+    try:
+        Brackets(masked)
+    except ValueError:
+        return None
+    return masked
+
+
+def _at_start(text: str, name: str, change: str, body: int, failure: str) -> Sabotage:
+    return Sabotage(name, line_of(text, body), change, "raise", body + 1, body + 1, failure)
+
+
+def _rust_body(masked: str, located: rust.LocatedTest) -> int | None:
+    """The opening brace of a plain test."""
+    signature = _RUST_SIGNATURE.match(masked, located.name_end)
+    if signature is None or not _RUST_TEST.search(located.attributes):
+        return None
+    if _RUST_OTHER.search(located.attributes) or _RUST_INNER_ATTRIBUTE.match(
+        masked, signature.end()
+    ):
+        return None
+    return signature.end()
+
+
+def _rust_modules(masked: str, brackets: Brackets, position: int) -> list[str] | None:
+    """The modules around a position, the outermost first. None if something else is around it, such
+    as a macro."""
+    modules: list[str] = []
+    around = brackets.around(position)
+    while around is not None:
+        start = max(0, around - _LOOK_BACK_CHARACTERS)
+        module = _RUST_MODULE.search(masked, start, around)
+        if module is None or len(modules) > _DEPTH_MAX:
+            return None
+        modules.insert(0, module[1])
+        around = brackets.around(around)
+    return modules

@@ -1,0 +1,1 @@
+"""Test runs: which runner a command starts, and which tests it reports."""

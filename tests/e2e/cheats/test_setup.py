@@ -1,0 +1,117 @@
+"""Setup commands run code of the worker: afterwards the checkout must still be the commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shiftboss.protocol.verdicts import Verdict
+from tests.repos import Repo, refused_paths, waiver
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("OWN-16", "HO-05")
+
+SETUP = "python3 src/auth/prepare.py"
+CHECK = "Command passes: python3 tests/check.py"
+OWNED = ["src/auth/"]
+PATHS = "from pathlib import Path\n"
+SAME_SIZE_AND_TIME = """
+import os
+file = Path("tests/check.py")
+before = file.stat()
+file.write_text("import random\\nassert 0\\n")
+os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+"""
+OTHER_CONFIGURATION = """
+with Path(".git/config").open("a") as config:
+    config.write("[core]\\nfsmonitor = touch fooled\\nexcludesFile = all\\n")
+Path(".git/info").mkdir()
+Path(".git/info/exclude").write_text("*")
+Path(".git/index").unlink()
+Path("new.txt").touch()
+"""
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    repo = Repo(tmp_path / "repo")
+    ignored = "*.log\nnode_modules/\n*.egg-info/\nlib/\n"
+    files = {"tests/check.py": "import random\nassert 1\n", ".gitignore": ignored}
+    repo.base = repo.commit("set up", files | {"src/auth/prepare.py": "pass\n"})
+    return repo
+
+
+def verified(tmp_path: Path, repo: Repo, program: str, *, waived: str | None = None) -> Verdict:
+    repo.commit("work", {"src/auth/prepare.py": PATHS + program})
+    job = repo.job(
+        owned=OWNED,
+        criteria=[CHECK],
+        policy={"setup": [SETUP]},
+        waivers=[waiver("setup", waived)] if waived else [],
+    )
+    (verdict,) = verify(tmp_path, job)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("program", "refused"),
+    [
+        ("Path('tests/check.py').write_text('')", "tests/check.py"),
+        ("Path('tests/check.py').unlink()", "tests/check.py"),
+        ("Path('tests/check.py').chmod(0o755)", "tests/check.py"),
+        (SAME_SIZE_AND_TIME, "tests/check.py"),
+        ("Path('random.py').touch()", "random.py"),
+        ("Path('lib').mkdir()\nPath('lib/random.py').touch()", "lib/random.py"),
+        (
+            "Path('tests/.gitignore').write_text('*')\nPath('tests/extra.py').touch()",
+            "tests/.gitignore",
+        ),
+        (OTHER_CONFIGURATION, "new.txt"),
+    ],
+)
+def test_a_setup_that_alters_the_checkout_is_refused(
+    tmp_path: Path, repo: Repo, program: str, refused: str
+) -> None:
+    verdict = verified(tmp_path, repo, program)
+    assert not verdict.accepted
+    assert refused in refused_paths(verdict)
+    assert {violation.check for violation in verdict.violations} == {"setup"}
+    assert verdict.checks[-1].outcome == "unverifiable"
+
+
+def test_what_set_up_tools_make_is_accepted(tmp_path: Path, repo: Repo) -> None:
+    """Packages, the metadata of an editable installation, logs; and a file that is rewritten as it
+    was."""
+    program = (
+        "for name in ('node_modules/left', 'src/x.egg-info', '.venv/lib', 'src/__pycache__'):\n"
+        "    Path(name).mkdir(parents=True)\n    Path(name, 'made.py').touch()\n"
+        "Path('install.log').touch()\nfile = Path('tests/check.py')\n"
+        "file.write_text(file.read_text())\n"
+    )
+    verdict = verified(tmp_path, repo, program)
+    assert verdict.accepted, verdict.violations
+
+
+def test_forged_bytecode_is_removed(tmp_path: Path, repo: Repo) -> None:
+    """It carries the time and the size of a source that cannot pass."""
+    repo.base = repo.commit(
+        "a check that fails",
+        {"tests/check.py": "import verdict\nassert verdict.GOOD\n", "tests/verdict.py": "GOOD=0\n"},
+    )
+    program = (
+        "import importlib._bootstrap_external as external, importlib.util, os\n"
+        "source = Path('tests/verdict.py')\nstatus = source.stat()\n"
+        "code = compile('GOOD=1\\n', str(source), 'exec')\n"
+        "forged = external._code_to_timestamp_pyc(code, int(status.st_mtime), status.st_size)\n"
+        "target = Path(importlib.util.cache_from_source(str(source)))\n"
+        "target.parent.mkdir()\ntarget.write_bytes(forged)\n"
+    )
+    verdict = verified(tmp_path, repo, program)
+    assert [violation.check for violation in verdict.violations] == ["criterion"]
+
+
+def test_the_operator_can_waive_it(tmp_path: Path, repo: Repo) -> None:
+    verdict = verified(tmp_path, repo, "Path('made.txt').touch()", waived="made.txt")
+    assert verdict.accepted, verdict.violations
+    assert [check.outcome for check in verdict.checks[5:]] == ["passed", "waived", "passed"]

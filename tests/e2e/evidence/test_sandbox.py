@@ -1,0 +1,304 @@
+"""What contains the commands of a contract, and what they cannot see, reach or leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from shiftboss.evidence.checks.verifier import Verifier
+from shiftboss.evidence.commands import sandbox
+from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
+from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
+from shiftboss.evidence.subprocess.proxy import EvidenceProxy
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from tests.repos import Repo, outcomes
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("OWN-16")
+
+PROBE = """
+import json, os, signal, socket, sys
+from pathlib import Path
+
+def attempt(action):
+    try:
+        return str(action())
+    except OSError as error:
+        return type(error).__name__
+
+_, state, home, port, parents = sys.argv
+print(json.dumps({
+    "state": os.listdir(state),
+    "other checkouts": len(os.listdir("../..")),
+    "ssh": os.listdir(f"{home}/.ssh"),
+    "netrc": Path(home, ".netrc").read_text(),
+    "tool": Path(home, ".tools/tool").read_text(),
+    "system": attempt(lambda: Path(home, "written").touch()),
+    "checkout": attempt(lambda: Path("written").touch()),
+    "temporary": attempt(lambda: Path("/tmp/written").touch()),
+    "memory": attempt(lambda: Path("/dev/shm/written").touch()),
+    "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[:2],
+    "init": attempt(lambda: os.kill(1, signal.SIGKILL)),
+    "parents": attempt(lambda: os.kill(int(parents), signal.SIGKILL)),
+    "network": attempt(lambda: socket.create_connection(("127.0.0.1", int(port)), 5)),
+    "history": os.popen("git log --format=%s").read().split(),
+    "own": attempt(lambda: os.kill(os.getpid(), 0)),
+}))
+"""
+CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)"
+
+# Leaves a daemon with an empty environment that writes into every checkout that it sees, and kills
+# its parent.
+ATTACK = """
+import os, signal, sys, time
+from pathlib import Path
+DAEMON = '''
+import sys, time
+from pathlib import Path
+own, ready = Path(sys.argv[1]), Path(sys.argv[1], "ready")
+ready.touch()
+until = time.monotonic() + 60
+while time.monotonic() < until:
+    for files in own.parent.parent.glob("*/files"):
+        if files != own:
+            (files / "README.md").write_text("changed")
+'''
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.execve(sys.executable, [sys.executable, "-c", DAEMON, os.getcwd(), sys.argv[1]], {})
+while not Path("ready").exists():
+    time.sleep(0.001)
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def backend() -> Backend:
+    found = asyncio.run(find_backend())
+    if found.name is None:
+        reason = f"there is no sandbox: {found.reason}"
+        if "CI" in os.environ:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    repo = Repo(tmp_path / "repo")
+    tools = {"tools/probe.py": PROBE, "tools/connect.py": CONNECT, "tools/attack.py": ATTACK}
+    repo.base = repo.commit("base2", tools)
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    return repo
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def outside() -> Iterator[tuple[Path, Path]]:
+    """A state folder, and a home folder with secrets and a tool. Not in a temporary folder, which
+    would be hidden anyway."""
+    folder = Path(tempfile.mkdtemp(prefix=".sandbox-test-", dir=Path.home()))
+    state, home = folder / "state", folder / "home"
+    for file, text in {
+        state / "receipt-key.pem": "key",
+        home / ".ssh" / "id": "key",
+        home / ".netrc": "password",
+        home / ".tools" / "tool": "hammer",
+    }.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    yield state, home
+    shutil.rmtree(folder)
+
+
+def verified(folder: Path, state: Path, job: VerificationJob) -> Verdict:
+    async def run() -> Verdict:
+        verifier = Verifier(folder / "verifier", hidden=[state])
+        try:
+            return await verifier.verify(job)
+        finally:
+            await verifier.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_criterion_sees_no_secrets_and_reaches_nothing(
+    tmp_path: Path,
+    repo: Repo,
+    port: int,
+    outside: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state, home = outside
+    monkeypatch.setenv("HOME", str(home))
+    probe = f"python3 tools/probe.py {state} {home} {port} {os.getpid()}"
+    verdict = verified(tmp_path, state, repo.job(criteria=[f"Command passes: {probe}"]))
+    seen = json.loads(verdict.checks[-1].output_tail or verdict.checks[-1].message)
+    assert seen == {
+        "state": [],
+        "other checkouts": 1,
+        "ssh": [],
+        "netrc": "",
+        "tool": "hammer",
+        "system": "OSError",
+        "checkout": "None",
+        "temporary": "None",
+        "memory": "None",
+        "processes": [1, 2],
+        "init": "None",
+        "parents": "ProcessLookupError",
+        "network": "ConnectionRefusedError",
+        "history": ["work", "base2", "base"],
+        "own": "None",
+    }
+    assert verdict.accepted
+    assert not Path("/tmp/written").exists()
+    assert verdict.checks[-1].sandbox in ("namespaces", "bubblewrap")
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize(
+    ("network", "setup", "criterion"),
+    [
+        ("none", "failed", "unverifiable"),
+        ("setup", "passed", "failed"),
+        ("all", "passed", "passed"),
+    ],
+)
+def test_the_policy_says_which_commands_have_the_network(
+    tmp_path: Path, repo: Repo, port: int, network: str, setup: str, criterion: str
+) -> None:
+    connect = f"python3 tools/connect.py {port}"
+    policy = {"network": network, "setup": [connect]}
+    (verdict,) = verify(tmp_path, repo.job(criteria=[f"Command passes: {connect}"], policy=policy))
+    found = outcomes(verdict)
+    assert (found["setup"], found["criterion"]) == (setup, criterion)
+
+
+def test_without_the_required_sandbox_nothing_is_run(
+    tmp_path: Path, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "_found", [Backend(None, reason="no namespaces")])
+    criteria = ["Command passes: python3 tools/connect.py 1"]
+    required, auto, off = verify(
+        tmp_path,
+        repo.job(criteria=criteria, policy={"sandbox": "required"}),
+        repo.job(criteria=["Command passes: true"], policy={"sandbox": "auto"}),
+        repo.job(criteria=["Command passes: true"], policy={"sandbox": "off"}),
+    )
+    check = required.checks[-1]
+    assert (check.outcome, check.output_tail) == ("failed", "")
+    assert "the policy requires a sandbox, and there is none here: no namespaces" in check.message
+    assert "shiftboss doctor" in required.violations[0].hint
+    assert auto.accepted
+    assert auto.checks[-1].sandbox == "none: no namespaces"
+    assert off.accepted
+    assert off.checks[-1].sandbox == "none: switched off by the policy"
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("mode", ["required", "off"])
+async def test_nothing_of_a_criterion_survives_into_the_next_claim(
+    tmp_path: Path, repo: Repo, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    policy = {"sandbox": mode}
+    attack = f"Command passes: python3 tools/attack.py {tmp_path.name}"
+    untouched = "Command passes: git diff --exit-code"
+    evidence = EvidenceProxy(tmp_path / "state", None)
+    try:
+        first = await evidence.verify(repo.job(criteria=[attack], policy=policy))
+        assert first.accepted == (mode == "required"), first.checks[-1]
+        assert [
+            process for process in psutil.process_iter() if _is_of(process, tmp_path.name)
+        ] == []
+        second = await evidence.verify(repo.job(criteria=[untouched], policy=policy))
+        assert second.accepted, second.violations
+    finally:
+        await evidence.close()
+
+
+def _is_of(process: psutil.Process, name: str) -> bool:
+    """The evidence process has the name in its arguments as well, as a part of a path."""
+    try:
+        return name in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+class Contained:
+    """Runs commands in a sandbox, without a verifier."""
+
+    def __init__(self, folder: Path, backend: Backend) -> None:
+        self.files = folder / "files"
+        temporary = folder / "tmp"
+        for made in (self.files, temporary):
+            made.mkdir()
+        self.sandbox: Sandbox = contain(backend, Containment([self.files], temporary))
+
+    async def python(self, program: str, **limits: Any) -> Any:
+        environment = {"PATH": os.environ["PATH"]}
+        bounds = Limits(**({"seconds": 30, "megabytes": 512} | limits))
+        argv = [sys.executable, "-c", program]
+        return await run_command(argv, self.files, bounds, environment, self.sandbox)
+
+
+@pytest.fixture
+def contained(tmp_path: Path, backend: Backend) -> Contained:
+    return Contained(tmp_path, backend)
+
+
+@pytest.mark.anyio
+async def test_limits_and_ends_are_those_of_a_command_without_a_sandbox(
+    contained: Contained,
+) -> None:
+    ended = await contained.python("import sys; sys.exit(3)")
+    assert (ended.exit_code, ended.message) == (3, "exit code 3")
+    killed = await contained.python("import os; os.kill(os.getpid(), 11)")
+    assert killed.message == "killed by signal 11 (SIGSEGV)"
+    late = await contained.python("import time; time.sleep(1000)", seconds=0.5)
+    assert late.timed_out
+    hog = "kept = bytearray(b'x') * 300_000_000\nimport time; time.sleep(1000)"
+    assert (await contained.python(hog, megabytes=200)).out_of_memory
+    missing = await run_command(["no-such"], contained.files, Limits(5, 64), {}, contained.sandbox)
+    assert missing.message == "not found: no-such"
+
+
+@pytest.mark.anyio
+async def test_a_signal_to_the_whole_group_does_not_reach_the_supervisor(
+    contained: Contained,
+) -> None:
+    program = "import os, signal\nsignal.signal(15, signal.SIG_IGN)\nos.killpg(0, 15)\nprint('on')"
+    result = await contained.python(program)
+    assert (result.exit_code, result.output_tail) == (0, "on\n")
+
+
+@pytest.mark.anyio
+async def test_the_sandbox_cannot_be_undone_from_inside(contained: Contained) -> None:
+    program = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+print([libc.umount2(b"/tmp", 2), libc.mount(None, b"/", None, 32 | 4096, None)])
+print(libc.unshare(0x10000000 | 0x00020000) in (0, -1), libc.umount2(b"/tmp", 2))
+"""
+    assert (await contained.python(program)).output_tail == "[-1, -1]\nTrue -1\n"
