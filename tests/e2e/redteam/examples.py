@@ -148,6 +148,9 @@ test("the total of one", () => {
 });
 """
 
+# Without plugins that the tests do not need: pytest is slow enough.
+_FEW_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:anyio -p no:hypothesispytest"
+
 
 class Example(NamedTuple):
     """`fix` is the honest work, `hidden` are tests that the worker does not see."""
@@ -187,10 +190,8 @@ PYTEST: Final = Example(
     {"shop/prices.py": FIXED_PRICES},
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
-        # Without plugins that the tests do not need: pytest is slow enough.
         "criteria": [
-            f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist "
-            "-p no:hypothesispytest -p no:anyio tests"
+            f"Tests pass: {sys.executable} -m pytest -q {_FEW_PLUGINS} tests",
         ],
     },
     verification={"mutants": "off"},
