@@ -312,7 +312,9 @@ class Forge(ThreadingHTTPServer):
             "head_sha": self._sha(run),
             "head_branch": run.branch if ref.startswith("refs/heads/") or not is_gitea else "",
             "event": run.event,
-            "path": f"{run.workflow}@{ref}" if is_gitea else f".github/workflows/{run.workflow}",
+            "path": f"{run.workflow}@{ref}"
+            if is_gitea
+            else f".github/workflows/{run.workflow}@refs/tags/v1",
             "repository": {"id": 1, "full_name": REPOSITORY},
             "head_repository": {"id": 2 if run.is_fork else 1, "full_name": REPOSITORY},
             "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.id}",

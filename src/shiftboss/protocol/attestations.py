@@ -27,9 +27,10 @@ NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 
 class LandingBody(Request):
-    """The server's word that a squash on the target has the content of accepted work, which is in
-    no history any more. `commit` and `receipt_id` are those of the receipt; `landed_as` is the
-    squash. It has no time, so that a repetition gives the same bytes."""
+    """The server's word that a squash on the target contains accepted work, which is in no history
+    any more. `commit` and `receipt_id` are those of the receipt; `landed_as` is the squash: of that
+    commit, or of a merge task that has merged it. It has no time, so that a repetition gives the
+    same bytes."""
 
     format: Literal["shiftboss-landing/1"]
     swarm_id: str

@@ -189,7 +189,7 @@ def test_the_note_of_a_squash_names_the_receipt_of_what_was_squashed(
     first, second, third = done.out.splitlines()
     assert first.startswith(f"{landing.squash} is genuine")
     assert second.endswith(f"commit {landing.commit}")
-    assert third == "it landed on main as a squash of that commit"
+    assert third == "it landed on main as this squash"
     facts = json.loads(verify_commit(clone, "HEAD", key, "--json").out)
     assert (facts["genuine"], facts["commit"]) == (True, landing.squash)
     (receipt,) = facts["receipts"]

@@ -21,6 +21,7 @@ from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV2
 from shiftboss.rules.runs.squash import squash_message
 from shiftboss.store.handoff_port import ReceiptRow
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
+from tests.repos import Repo
 from tests.verifying import LocalEvidence
 
 pytestmark = pytest.mark.anyio
@@ -122,10 +123,10 @@ async def test_a_stored_receipt_of_format_1_is_shown_and_exported(
 
 @pytest.mark.requirement("OWN-18")
 async def test_the_server_vouches_for_a_squash_after_it_has_looked_at_it(
-    handoffs: HandoffFixture,
+    handoffs: HandoffFixture, tmp_path: Path
 ) -> None:
-    repo = handoffs.repo
-    await handoffs.spawn("t", target="main", landing="squash")
+    repo = Repo(tmp_path / "repo")
+    await handoffs.spawn("t", repo=str(repo.path), target="main", landing="squash")
     commit = repo.commit("work", {"src/t.py": "x = 1\n"})
     await handoffs.claim("t", commit=commit)
     await handoffs.accept()

@@ -156,6 +156,7 @@ class Example(NamedTuple):
     fix: Mapping[str, str]
     task: Mapping[str, Any]
     hidden: HeldOutTests | None = None
+    verification: Mapping[str, Any] = {}
 
 
 UNITTEST: Final = Example(
@@ -186,8 +187,13 @@ PYTEST: Final = Example(
     {"shop/prices.py": FIXED_PRICES},
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
-        "criteria": [f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider tests"],
+        # Without plugins that the tests do not need: pytest is slow enough.
+        "criteria": [
+            f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist "
+            "-p no:hypothesispytest -p no:anyio tests"
+        ],
     },
+    verification={"mutants": "off"},
 )
 GOLDEN: Final = Example(
     {
@@ -208,15 +214,17 @@ GOLDEN: Final = Example(
     ),
 )
 READ_ONLY_TESTS: Final = UNITTEST._replace(
-    task={**UNITTEST.task, "files_owned": ["shop/"], "files_readonly": ["tests/"]}
+    hidden=None, task={**UNITTEST.task, "files_owned": ["shop/"], "files_readonly": ["tests/"]}
 )
 # The contract owns everything, except what it would have to name.
 EVERYTHING: Final = UNITTEST._replace(
+    hidden=None,
     files={**UNITTEST.files, "pyproject.toml": "[project]\nname = 'shop'\n"},
     task={**UNITTEST.task, "files_owned": ["**"]},
 )
 # The tests exist, and the module does not.
 NEW_MODULE: Final = UNITTEST._replace(
+    hidden=None,
     files={name: text for name, text in UNITTEST.files.items() if name != "shop/prices.py"},
     task={**UNITTEST.task, "files_owned": ["shop/prices.py"], "files_readonly": ["tests/"]},
 )
@@ -261,7 +269,7 @@ EXAMPLES: Final = {
 }
 
 
-def make_plan(folder: Path, example: Example, **verification: Any) -> Path:
+def make_plan(folder: Path, example: Example) -> Path:
     """A repository with the files of the example, and a plan beside it."""
     repo = folder / "repo"
     for name, text in example.files.items():
@@ -276,7 +284,13 @@ def make_plan(folder: Path, example: Example, **verification: Any) -> Path:
     task = {"id": "fix-prices", "title": "Fix the prices", **example.task}
     plan = {
         "goal": "Right prices",
-        "repos": {"shop": {"path": "repo", "branch": "main", "verification": verification}},
+        "repos": {
+            "shop": {
+                "path": "repo",
+                "branch": "main",
+                "verification": dict(example.verification),
+            }
+        },
         "tasks": [task],
     }
     path = folder / "plan.yaml"

@@ -70,9 +70,9 @@ class Lab:
         if key not in self._replays:
             example = EXAMPLES[name]
             tests: HeldOutTests | None = example.hidden if hidden else None
-            # The visible tests have been sabotaged and mutated without the hidden ones.
-            switched_off = {"mutants": "off", "canaries": "off"} if hidden else {}
-            file = make_plan(self._folder / f"{name}-{hidden}", example, **switched_off)
+            if hidden:  # the mutants have been run without the hidden tests
+                example = example._replace(verification={"mutants": "off"})
+            file = make_plan(self._folder / f"{name}-{hidden}", example)
             plan = read_plan_file(file).plan
             contract = await read_contract(plan, plan.tasks[0], tests)
             opened = await self._opened.enter_async_context(open_replay(contract))

@@ -32,7 +32,7 @@ def view(text: bytes) -> list[str]:
 def test_a_receipt_shows_how_its_checks_were_tested() -> None:
     lines = view(TEXT)
     assert (
-        "criterion passed 0.0s Tests pass: pytest: exit code 0, 3 tests ran, 3 passed, "
+        "criterion passed 0.0s Tests pass: pytest: exit code 0, 3 tests ran, 3 passed, 1 skipped, "
         "sandbox: bubblewrap" in lines
     )
     assert "canary passed Tests pass: pytest: 1 of 1 sabotaged tests failed as they must" in lines

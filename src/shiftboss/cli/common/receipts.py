@@ -30,8 +30,15 @@ def public_key_of(client: Client) -> str:
     return pem
 
 
-async def read_note_of(name: str) -> tuple[str, bytes]:
+def read_note_of(name: str) -> tuple[str, bytes]:
     """The full id of a commit of the repository here, and its note."""
+    # Imported late: everyday commands do without.
+    import asyncio
+
+    return asyncio.run(_read_note(name))
+
+
+async def _read_note(name: str) -> tuple[str, bytes]:
     from shiftboss.orchestrator.git.notes import read_note
     from shiftboss.orchestrator.git.repository import GitRepo
 

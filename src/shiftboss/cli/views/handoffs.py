@@ -113,7 +113,8 @@ def _evidence(check: Members) -> str:
     code = check.get("exit_code")
     facts = [] if code is None else [f"exit code {code}"]
     if tests := check.get("tests"):
-        facts.append(f"{tests['ran']} tests ran, {tests['passed']} passed")
+        skipped = f", {tests['skipped']} skipped" if tests.get("skipped") else ""
+        facts.append(f"{tests['ran']} tests ran, {tests['passed']} passed{skipped}")
     # A receipt counts them; a verdict only lists them, and has a message.
     canaries, mutants = check.get("canaries"), check.get("mutants")
     if isinstance(canaries, dict):

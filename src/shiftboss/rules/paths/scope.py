@@ -160,8 +160,8 @@ def _normal_form(path: str) -> str:
 
 
 _TARGET_HINT: Final = (
-    "ask the operator to land the change with a receipt, to replace the handoff by one with a "
-    "newer base, or to waive it"
+    "ask the operator to land the change with the receipt of a task that the operator has spawned, "
+    "to replace the handoff by one with a newer base, or to waive it"
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -93,7 +92,7 @@ def _to_verify(file: Path | None, commit: str | None) -> tuple[str, bytes]:
     if file is not None and commit is None:
         return str(file), _read(file)
     if file is None and commit is not None:
-        return asyncio.run(read_note_of(commit))
+        return read_note_of(commit)
     raise typer.BadParameter("give either a file or --commit", param_hint="FILE")
 
 
@@ -116,7 +115,7 @@ def _show_verified(
             f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}"
         )
         if "landed_as" in facts:
-            print_line(f"it landed on {facts['target']} as a squash of that commit")
+            print_line(f"it landed on {facts['target']} as this squash")
         for check in facts["not_checked"]:
             print_line(f"not checked by a command: {check}")
         for waiver in facts["waivers"]:
@@ -213,6 +212,9 @@ def note(
     swarm: TaskSwarm = None,
 ) -> Output:
     """Write the receipt of a task into the git notes of its repository, as landing does."""
+    # Imported late: everyday commands do without.
+    import asyncio
+
     swarm_id = session.swarm_of(task_id, swarm)
     handoff = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "repo")
     task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "bead_id")

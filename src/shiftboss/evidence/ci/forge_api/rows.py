@@ -94,7 +94,8 @@ def rows_of(rows: Sequence[ForgeRow], sha: str) -> list[ForgeRow]:
 def _row(row: dict[str, Any]) -> ForgeRow:
     """GitHub and Gitea use head_sha and run_number, Forgejo commit_sha and index_in_repo."""
     status, conclusion = _text(row, "status"), _text(row, "conclusion")
-    # Gitea appends the ref to the file: `ci.yml@refs/heads/main`.
+    # Gitea appends the ref of the run: `ci.yml@refs/heads/main`. GitHub has the path of the file,
+    # and may append the ref of the file.
     path, _, ref = _text(row, "path").partition("@")
     event = _text(row, "trigger_event", "event")
     updated = _text(row, "updated_at", "updated", "completed_at", "stopped")
@@ -107,7 +108,7 @@ def _row(row: dict[str, Any]) -> ForgeRow:
         # GitHub has a number in workflow_id.
         workflow=path or _text(row, "workflow_id", "name"),
         event=_HOOKS.get(event, event) or None,
-        branch=_branch(ref, _text(row, "head_branch", "prettyref")),
+        branch=_branch("" if "/" in path else ref, _text(row, "head_branch", "prettyref")),
         is_fork=_is_fork(row),
         url=_text(row, "html_url", "url") or None,
         created_at=_time(_text(row, "created_at", "created", "run_started_at")),
