@@ -23,6 +23,7 @@ from shiftboss.rules.claims.mutants.python_noise import (
     is_type_union,
     parts_of,
 )
+from shiftboss.rules.claims.test_scanners.python import parse_python
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -64,8 +65,8 @@ _NUMBER_MAX: Final = 10**15
 def python_mutations(text: str, lines: Collection[int]) -> list[Mutation]:
     """None for code that this version of Python cannot parse."""
     try:
-        return _Finder(text, lines).find(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
+        return _Finder(text, lines).find(parse_python(text))
+    except (SyntaxError, RecursionError):
         return []
 
 
