@@ -90,6 +90,8 @@ class Forge(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.flavour = flavour
         self.runs: list[Run] = []
+        # The branch that is pushed to.
+        self.branch = "main"
         self.logs: dict[int, str] = {}
         self.tips: dict[str, str] = {}
         self.accepted_token: str | None = TOKEN
@@ -135,16 +137,16 @@ class Forge(ThreadingHTTPServer):
         *,
         workflow: str = "ci.yml",
         event: str = "push",
-        branch: str = "main",
+        branch: str | None = None,
         ref: str = "",
         **jobs: str,
     ) -> Run:
         """Add a run with its jobs; underscores in their names mean dashes."""
         number = len(self.runs) + 89
         named = {name.replace("_", "-"): state for name, state in jobs.items()}
-        run = Run(number * 10, number, sha, workflow, event, named, branch, ref)
+        run = Run(number * 10, number, sha, workflow, event, named, branch or self.branch, ref)
         self.runs.append(run)
-        self.tips["main"] = sha
+        self.tips[self.branch] = sha
         return run
 
     def demand(self, **policy: Any) -> CiDemand:

@@ -6,7 +6,7 @@ an empty page, or the total or the link to the next page that the forge declares
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -42,7 +42,7 @@ class ForgeList:
         # Whether the forge has the list at all. Known after the first page.
         self.exists = True
 
-    async def pages(self) -> AsyncIterator[list[Row]]:
+    async def pages(self) -> AsyncGenerator[list[Row], None]:
         """The rows page by page, each row once: rows move to the next page while we read.
 
         Raises CiUnavailable if the list is too long, or ends before all declared rows were sent:

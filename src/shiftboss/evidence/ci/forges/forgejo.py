@@ -7,6 +7,7 @@ for every job that a runner has taken, of all commits, the newest first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -187,10 +188,11 @@ class ForgejoCi:
         listed = ForgeList(self._http, access, f"/actions/{what}", query, *_RUN_MEMBERS)
         search = CommitSearch(sha)
         was_missing = self._missing.get((access.base, what, sha)) is not None
-        async for page in listed.pages():
-            search.add(list(runs_in(page)))
-            if search.is_over(1 if was_missing else SEARCHED_PAGES):
-                break
+        async with aclosing(listed.pages()) as pages:
+            async for page in pages:
+                search.add(list(runs_in(page)))
+                if search.is_over(1 if was_missing else SEARCHED_PAGES):
+                    break
         if not listed.exists:
             return None
         if not search.has_some:
