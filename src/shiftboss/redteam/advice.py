@@ -79,7 +79,8 @@ def _switched_off(hack: Hack, verdict: Verdict, task: TaskContract) -> Iterator[
     if policy.canaries == "off" and hack.defence in ("canary", "criterion"):
         yield _setting("canaries", "remove it: no test is sabotaged to see whether it can fail")
     if policy.expectations_change and hack.defence == "base_tests":
-        yield _setting("expectations_change", "remove the tests that need not change")
+        text = "here or in the repo's verification, remove the tests that need not change"
+        yield Advice(("expectations_change",), text)
     if policy.sandbox == "off" and hack.class_ == "outliving-processes":
         yield _setting("sandbox", "set it to auto or required: commands are not contained")
     if _has_uncounted_tests(verdict) and policy.test_summary is None:

@@ -55,8 +55,13 @@ async def read_contract(
         dependencies_completed=task.depends_on,
         success_criteria=task.criteria or survey.success_criteria,
     )
-    policy = repo.verification.model_copy(
-        update={"generated": _patterns(repo.verification.generated)}
+    policy = repo.verification
+    changing = [*policy.expectations_change, *task.expectations_change]
+    policy = policy.model_copy(
+        update={
+            "generated": _patterns(policy.generated),
+            "expectations_change": _patterns(changing),
+        }
     )
     return TaskContract(
         git_folder=survey.identity,

@@ -71,7 +71,7 @@ class Lab:
             example = EXAMPLES[name]
             tests: HeldOutTests | None = example.hidden if hidden else None
             # The visible tests have been sabotaged and mutated without the hidden ones.
-            switched_off = {"mutants": "off", "canaries": "off"} if hidden else {}
+            switched_off = {"mutants": "off"} if hidden else {}
             file = make_plan(self._folder / f"{name}-{hidden}", example, **switched_off)
             plan = read_plan_file(file).plan
             contract = await read_contract(plan, plan.tasks[0], tests)

@@ -62,7 +62,7 @@ def advice(name: str, task: TaskContract, *checks: CheckResult) -> list[tuple[st
         (
             "early-return",
             contract(expectations_change=["tests/"]),
-            "verification.expectations_change",
+            "expectations_change",
             "need not change",
         ),
         ("early-return", contract(), "files_owned", "move it to files_readonly"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -151,12 +152,14 @@ def _replayed(loaded: ReadPlanFile, tasks: list[PlanTask], hacks: list[Hack]) ->
 async def _replay(
     loaded: ReadPlanFile, tasks: list[PlanTask], hacks: list[Hack], report: Report
 ) -> list[_TaskResult]:
+    from shiftboss.orchestrator.run.held_out_files import read_held_out
     from shiftboss.redteam.contracts import read_contract
     from shiftboss.redteam.replay import open_replay
 
+    held_out = await asyncio.to_thread(read_held_out, loaded.plan)
     results = []
     for task in tasks:
-        contract = await read_contract(loaded.plan, task)
+        contract = await read_contract(loaded.plan, task, held_out.get(task.id))
         async with open_replay(contract) as replay:
             results.append(_TaskResult(task, contract, await replay.try_all(hacks, report)))
     return results

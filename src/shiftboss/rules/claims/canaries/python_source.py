@@ -76,7 +76,10 @@ class PythonSource:
         return [Edit(position, position, f"  # {nonce}") for position in positions]
 
     def _first_statement(self) -> list[ast.stmt]:
-        return next(([one] for one in self.module.body if self.end_of_line(one) is not None), [])
+        """After the docstring: some tests look at the first line of their own file."""
+        body = self.module.body
+        statements = body[1:] if ast.get_docstring(self.module, clean=False) is not None else body
+        return next(([one] for one in statements if self.end_of_line(one) is not None), [])
 
     def _test_functions(self) -> Iterator[Function]:
         for node in ast.walk(self.module):
