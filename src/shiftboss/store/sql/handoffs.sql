@@ -168,7 +168,7 @@ FROM receipts
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
 
 -- name: receipt
-SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha, planned
 FROM receipts WHERE receipt_id = :receipt_id;
 
 -- name: swarms_with_receipt
