@@ -178,6 +178,8 @@ UNITTEST: Final = Example(
         criterion="Tests pass: python3 -m unittest -v tests.test_hidden",
     ),
 )
+# Without plugins that the tests do not need: pytest is slow enough.
+_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:hypothesispytest -p no:anyio"
 PYTEST: Final = Example(
     {
         "shop/__init__.py": "",
@@ -187,11 +189,7 @@ PYTEST: Final = Example(
     {"shop/prices.py": FIXED_PRICES},
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
-        # Without plugins that the tests do not need: pytest is slow enough.
-        "criteria": [
-            f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist "
-            "-p no:hypothesispytest -p no:anyio tests"
-        ],
+        "criteria": [f"Tests pass: {sys.executable} -m pytest -q {_PLUGINS} tests"],
     },
     verification={"mutants": "off"},
 )
