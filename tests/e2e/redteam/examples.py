@@ -181,6 +181,8 @@ UNITTEST: Final = Example(
         criterion="Tests pass: python3 -m unittest -v tests.test_hidden",
     ),
 )
+# Without plugins that the tests do not need: pytest is slow enough.
+_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:hypothesispytest -p no:anyio"
 PYTEST: Final = Example(
     {
         "shop/__init__.py": "",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +68,12 @@ def test_the_corpus_is_large_and_names_are_unique() -> None:
     by_language = [hack.language for hack in HACKS]
     assert by_language.count("javascript") >= 6
     assert {"go", "rust", None} <= set(by_language)
+
+
+def test_the_docs_describe_every_class() -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "honesty.md"
+    _, _, classes = page.read_text(encoding="utf-8").partition("## The classes")
+    assert re.findall(r"^\| `([a-z-]+)`", classes, re.MULTILINE) == list(CLASSES)
 
 
 @pytest.mark.parametrize("hack", HACKS, ids=lambda hack: hack.name)
