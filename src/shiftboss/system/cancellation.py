@@ -1,9 +1,9 @@
-"""Work that must not stop halfway when its caller is cancelled."""
+"""Work that must not stop halfway, or not go on, when its caller is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,3 +23,19 @@ async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
         task.exception()
         raise cancelled
     return task.result()
+
+
+async def run_together(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """Run several at once. If one of them fails or the caller is cancelled, the others are
+    cancelled; nothing goes on after the end of this call."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await run_to_completion(_ended(tasks))
+
+
+async def _ended(tasks: Sequence[asyncio.Future[T]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.rules.claims.mutants.outcome import NOTHING_TO_CHANGE, MutantResult
 from shiftboss.rules.claims.verdicts import CheckOutcome, with_waivers
 from tests.e2e.evidence.mutant_claims import EMPTY_TESTS, SHOP, TESTS, MutantClaim
-from tests.repos import Repo, waiver
+from tests.repos import Repo, outcomes, waiver
+from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -181,3 +183,38 @@ def test_changed_lines_are_those_of_git(tmp_path: Path, repo: Repo) -> None:
         "new name.py": {5},
         "fresh.py": {1, 2},
     }
+
+
+def test_a_claim_whose_tests_notice_nothing_is_refused_unless_waived(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """The tests call the new code, and look at nothing that it returns."""
+    repo.commit("work", {"shop.py": SHOP, "test_shop.py": EMPTY_TESTS})
+    criterion = f"Tests pass: {sys.executable} -m unittest test_shop"
+    members: dict[str, Any] = {"criteria": [criterion], "owned": ["shop.py", "test_shop.py"]}
+    policy = {"canaries": "off"}
+    refused, waived = verify(
+        tmp_path,
+        repo.job(policy=policy, **members),
+        repo.job(policy=policy, waivers=[waiver("mutants", "*")], **members),
+    )
+    assert not refused.accepted
+    assert {violation.check for violation in refused.violations} == {"mutants"}
+    assert waived.accepted
+    assert outcomes(waived)["mutants"] == "waived"
+
+
+def test_one_criterion_whose_tests_notice_the_work_is_enough(tmp_path: Path, repo: Repo) -> None:
+    other = EMPTY_TESTS.replace("import shop\n", "").replace("shop.total([1, 2], 1)", "pass")
+    repo.base = repo.commit("base", {"test_other.py": other})
+    repo.commit("work", {"shop.py": SHOP, "test_shop.py": TESTS})
+    criteria = [
+        f"Tests pass: {sys.executable} -m unittest {name}" for name in ("test_other", "test_shop")
+    ]
+    job = repo.job(criteria=criteria, owned=["shop.py", "test_shop.py"], policy={"canaries": "off"})
+    (verdict,) = verify(tmp_path, job)
+    assert verdict.accepted, verdict.violations
+    results = [check for check in verdict.checks if check.check == "mutants"]
+    assert [result.subject for result in results] == criteria
+    assert "another criterion" in results[0].message
+    assert results[1].mutants[0].killed_by is not None

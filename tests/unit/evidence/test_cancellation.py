@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shiftboss.system.cancellation import run_to_completion
+from shiftboss.system.cancellation import run_to_completion, run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -56,3 +56,39 @@ async def test_an_error_in_the_work_does_not_hide_the_cancellation() -> None:
     go.set()
     await asyncio.wait((waiting,))
     assert waiting.cancelled()
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled"])
+async def test_nothing_goes_on_after_work_that_ran_together(how: str) -> None:
+    started, cleaned_up = asyncio.Event(), []
+
+    async def long_work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned_up.append("work")
+
+    async def other_work() -> None:
+        await started.wait()
+        if how == "failed":
+            raise OSError("full")
+        await asyncio.Event().wait()
+
+    both = asyncio.create_task(run_together(long_work(), other_work()))
+    await started.wait()
+    if how == "cancelled":
+        both.cancel()
+    with pytest.raises(OSError if how == "failed" else asyncio.CancelledError):
+        await both
+    assert cleaned_up == ["work"]
+
+
+async def test_results_of_work_that_ran_together_are_in_order() -> None:
+    async def later(value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+    assert await run_together(later(1), later(2)) == [1, 2]
+    assert await run_together() == []

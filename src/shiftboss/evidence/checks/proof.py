@@ -6,9 +6,9 @@ criterion itself, so that the code under test cannot tell them apart by these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from shiftboss.evidence.checks.canary import check_canaries
 from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
@@ -24,6 +24,7 @@ from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
+from shiftboss.system.cancellation import run_together
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
@@ -76,15 +77,22 @@ class Proof:
         self._base = base
 
     async def make(self) -> list[CheckOutcome]:
-        """The checks that apply. After one that failed, the others are not run."""
+        """The checks that apply. After a step that failed, the others are not run."""
         checks: list[CheckOutcome] = []
-        for check in (self._base_tests, self._canaries, self._mutants):
-            checked = await check()
-            if checked is not None:
-                checks.append(checked)
-                if not checked.holds:
-                    break
+        for step in self._steps():
+            checked = await run_together(*(check() for check in step))
+            checks += [check for check in checked if check is not None]
+            if not all(check.holds for check in checks):
+                break
         return checks
+
+    def _steps(self) -> list[list[Callable[[], Coroutine[Any, Any, CheckOutcome | None]]]]:
+        """Each run takes as long as the criterion. Contained commands have ports and temporary
+        files of their own, so that they can run at once."""
+        is_contained = self._green.result.sandbox is not None
+        if is_contained and self._tested.job.policy.network != "all":
+            return [[self._base_tests], [self._canaries, self._mutants]]
+        return [[self._base_tests], [self._canaries], [self._mutants]]
 
     async def _base_tests(self) -> CheckOutcome | None:
         """None if the work changed no test of the base, or tests may be removed anyway."""
