@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ MARKER = "zebra"
 HIDDEN = f"test_{MARKER}.py"
 SOURCE = f"held-out/{HIDDEN}"
 
-# Keeps everything that it was given. Its first work is wrong.
+# Keeps everything that it was given. Its first work is right for the visible test alone.
 AGENT = """
 import os, pathlib, subprocess, sys, uuid
 prompt = pathlib.Path(os.environ["SHIFTBOSS_PROMPT"]).read_text()
@@ -29,8 +30,8 @@ given = [prompt, repr(dict(os.environ)), repr(sys.argv)]
 given += [f"{path}\\n{path.read_bytes()!r}" for path in sorted(pathlib.Path.cwd().rglob("*.py"))]
 seen = pathlib.Path(os.environ["PLAN_AGENT_MARKS"]) / f"seen-{uuid.uuid4().hex}"
 seen.write_text("\\n".join(given))
-sign = "*" if "were refused" in prompt or "was refused" in prompt else "+"
-pathlib.Path("sums.py").write_text(f"def product(a, b):\\n    return a {sign} b\\n")
+result = "a * b" if "were refused" in prompt or "was refused" in prompt else "6"
+pathlib.Path("sums.py").write_text(f"def product(a, b):\\n    return {result}\\n")
 pathlib.Path("test_sums.py").write_text(
     "import unittest\\nimport sums\\n\\n\\nclass Test(unittest.TestCase):\\n"
     "    def test_it(self):\\n        self.assertEqual(sums.product(2, 3), 6)\\n")
@@ -70,7 +71,10 @@ def project(tmp_path: Path) -> PlanProject:
 def test_nothing_that_an_agent_can_look_at_has_the_held_out_tests(project: PlanProject) -> None:
     outcome = project.run()
     assert outcome["landed"] == ["sums"], outcome
-    assert "refused" in project.log(), "the first claim was refused"
+    assert "sums: refused: held_out: 1 of 1 held-out tests fails" in project.log()
+    (check,) = [check for check in _receipt(project)["checks"] if check["check"] == "held_out"]
+    assert (check["outcome"], check["tests"]["ran"]) == ("passed", 1)
+    assert len(check["held_out_sha256"]) == 64
     seen = list(project.marks.glob("seen-*"))
     assert len(seen) >= 2
     for what, text in [
@@ -84,6 +88,12 @@ def test_nothing_that_an_agent_can_look_at_has_the_held_out_tests(project: PlanP
     (project.folder / SOURCE).write_text(HELD_OUT + "# more\n")
     assert project.run()["landed"] == ["sums"]
     assert "sums: held_out changed in the plan; the server keeps the earlier" in project.log()
+
+
+def _receipt(project: PlanProject) -> dict[str, Any]:
+    done = shiftboss("receipt", "show", "sums", "--swarm", SWARM, "--json", folder=project.folder)
+    receipt: dict[str, Any] = json.loads(done.out)["signed_receipt"]["receipt"]
+    return receipt
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
