@@ -23,6 +23,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
 from shiftboss.evidence.inspector import Inspector
+from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
@@ -30,6 +31,7 @@ from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.records import RepoLock, Tracking
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.opening import store_at
@@ -65,6 +67,9 @@ class _Evidence(Inspector):
     public_key = ""
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
+        raise NotImplementedError
+
+    def attest(self, body: StatementBody) -> Envelope:
         raise NotImplementedError
 
 

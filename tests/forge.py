@@ -46,10 +46,24 @@ class Run:
     event: str
     jobs: dict[str, str]
     branch: str = "main"
+    # The full name of the ref; default: that of the branch.
+    ref: str = ""
+    is_fork: bool = False
     attempt: int = 1
     old_tasks: list[tuple[str, str]] = field(default_factory=list)
     # How many more requests see it uncancelled; None: it was not cancelled.
     called_off_in: int | None = None
+
+    @property
+    def pretty_ref(self) -> str:
+        """What Forgejo and Gitea show: the name of a branch or a tag, the number of a pull
+        request."""
+        match self.ref.split("/", 3):
+            case ["refs", "pull", number, *_]:
+                return f"#{number}"
+            case ["refs", "tags", *name]:
+                return "/".join(name)
+        return self.branch
 
     @property
     def status(self) -> str:
@@ -76,6 +90,8 @@ class Forge(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.flavour = flavour
         self.runs: list[Run] = []
+        # The branch that is pushed to.
+        self.branch = "main"
         self.logs: dict[int, str] = {}
         self.tips: dict[str, str] = {}
         self.accepted_token: str | None = TOKEN
@@ -91,6 +107,11 @@ class Forge(ThreadingHTTPServer):
         self.has_etags = False
         self.leaves_out_shas = False
         self.has_statuses = True
+        self.foreign_statuses: list[dict[str, Any]] = []
+        self.declares_totals = True
+        self.page_rows_max = 1000
+        # It lists no more than this, whatever total it declares.
+        self.listed_max = 100_000
         self.says_null = False
         self.ignores_head_sha = False
         self.headers: dict[str, str] = {}
@@ -110,13 +131,22 @@ class Forge(ThreadingHTTPServer):
     def asked(self) -> int:
         return sum(self.requests.values())
 
-    def push(self, sha: str, *, workflow: str = "ci.yml", event: str = "push", **jobs: str) -> Run:
+    def push(
+        self,
+        sha: str,
+        *,
+        workflow: str = "ci.yml",
+        event: str = "push",
+        branch: str | None = None,
+        ref: str = "",
+        **jobs: str,
+    ) -> Run:
         """Add a run with its jobs; underscores in their names mean dashes."""
         number = len(self.runs) + 89
         named = {name.replace("_", "-"): state for name, state in jobs.items()}
-        run = Run(number * 10, number, sha, workflow, event, named)
+        run = Run(number * 10, number, sha, workflow, event, named, branch or self.branch, ref)
         self.runs.append(run)
-        self.tips["main"] = sha
+        self.tips[self.branch] = sha
         return run
 
     def demand(self, **policy: Any) -> CiDemand:
@@ -195,21 +225,34 @@ class Forge(ThreadingHTTPServer):
     def _body(self, parts: list[str], query: dict[str, str]) -> Any:
         match parts:
             case ["actions", "tasks"] if self.flavour != "github":
-                return {"workflow_runs": _page(self._tasks(), query), "total_count": 1}
+                return self._listed("workflow_runs", self._tasks(), query)
             case ["actions", "runs"] if self.flavour != "forgejo-old":
                 for run in self.runs:
                     self._call_off(run)
                 rows = [self._run(run) for run in reversed(self.runs) if self._fits(run, query)]
-                return {"workflow_runs": _page(rows, query), "total_count": len(rows)}
+                return self._listed("workflow_runs", rows, query)
             case ["actions", "runs", number, "jobs"] if self._has_jobs:
-                return {"jobs": _page(self._jobs(int(number)), query), "total_count": 1}
+                return self._listed("jobs", self._jobs(int(number)), query)
             case ["commits", sha, "status"] if self.flavour != "github":
-                return self._statuses(sha)
+                return self._statuses(sha, query)
             case ["branches", name]:
                 return {"name": name, "commit": {"id": self.tips.get(name)}}
             case ["actions", "jobs", number, "logs"] if int(number) in self.logs:
                 return self.logs[int(number)]
         return None
+
+    def _listed(
+        self, member: str, rows: list[dict[str, Any]], query: dict[str, str]
+    ) -> dict[str, Any]:
+        total = {"total_count": len(rows)} if self.declares_totals else {}
+        return {member: self._page(rows, query), **total}
+
+    def _page(self, rows: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+        """Like real forges, it may send fewer rows than asked for."""
+        size = int(query.get("limit") or query.get("per_page") or 30)
+        size = min(size, self.page_rows_max)
+        start = (int(query.get("page", 1)) - 1) * size
+        return rows[: self.listed_max][start : start + size]
 
     @property
     def _has_jobs(self) -> bool:
@@ -230,7 +273,7 @@ class Forge(ThreadingHTTPServer):
                 row = {
                     "id": 1000 + len(rows),
                     "name": name,
-                    "head_branch": run.branch,
+                    "head_branch": run.pretty_ref,
                     "head_sha": self._sha(run),
                     "run_number": run.number,
                     "event": run.event,
@@ -252,7 +295,8 @@ class Forge(ThreadingHTTPServer):
                 "title": "work",
                 "workflow_id": run.workflow,
                 "index_in_repo": run.number,
-                "prettyref": run.branch,
+                "prettyref": run.pretty_ref,
+                "is_fork_pull_request": run.is_fork,
                 "commit_sha": self._sha(run),
                 "event": run.event,
                 "trigger_event": run.event,
@@ -261,15 +305,20 @@ class Forge(ThreadingHTTPServer):
                 "updated": f"2026-01-09T10:00:{run.attempt:02}Z",
                 "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.number}",
             }
+        is_gitea, ref = self.flavour == "gitea", run.ref or f"refs/heads/{run.branch}"
         return {
             "id": run.id,
             "name": "CI",
             "run_number": run.number,
             "run_attempt": run.attempt,
             "head_sha": self._sha(run),
-            "head_branch": run.branch,
+            "head_branch": run.branch if ref.startswith("refs/heads/") or not is_gitea else "",
             "event": run.event,
-            "path": f".github/workflows/{run.workflow}",
+            "path": f"{run.workflow}@{ref}"
+            if is_gitea
+            else f".github/workflows/{run.workflow}@refs/tags/v1",
+            "repository": {"id": 1, "full_name": REPOSITORY},
+            "head_repository": {"id": 2 if run.is_fork else 1, "full_name": REPOSITORY},
             "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.id}",
             "created_at": CREATED,
             "updated_at": CREATED,
@@ -288,7 +337,7 @@ class Forge(ThreadingHTTPServer):
             for at, (name, fields) in enumerate(states)
         ]
 
-    def _statuses(self, sha: str) -> dict[str, Any] | None:
+    def _statuses(self, sha: str, query: dict[str, str]) -> dict[str, Any] | None:
         """Forgejo lists a skipped job as a success here. The last status of each context counts."""
         statuses_of = {"waiting": "pending", "running": "pending", "skipped": "success"}
         rows = {}
@@ -302,8 +351,9 @@ class Forge(ThreadingHTTPServer):
                     "context": context,
                     "target_url": f"/{REPOSITORY}/actions/runs/{run.number}/jobs/{at}",
                 }
-        statuses = list(rows.values()) or None
-        return {"state": "pending", "sha": sha, "total_count": len(rows), "statuses": statuses}
+        statuses = self._page([*self.foreign_statuses, *rows.values()], query) or None
+        total = len(statuses or [])
+        return {"state": "pending", "sha": sha, "total_count": total, "statuses": statuses}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -358,12 +408,6 @@ def _status_fields(state: str) -> dict[str, Any]:
     if state in _ENDED:
         return {"status": "completed", "conclusion": state}
     return {"status": {"waiting": "queued", "running": "in_progress"}[state], "conclusion": None}
-
-
-def _page(rows: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
-    size = int(query.get("limit") or query.get("per_page") or 30)
-    start = (int(query.get("page", 1)) - 1) * size
-    return rows[start : start + size]
 
 
 @contextmanager

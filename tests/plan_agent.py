@@ -101,9 +101,21 @@ def dispute() -> None:
     sys.exit(0)
 
 
+def dispute_and_stay() -> None:
+    """Exit when the dispute is answered, without having read the answer."""
+    call_server("dispute_contract", kind="impossible", reason="nothing makes this pass")
+    for _ in range(3000):
+        if post("show_task")["state"] != "blocked":
+            break
+        time.sleep(0.02)
+    sys.exit(0)
+
+
 def work(words: list[str]) -> None:
     if "dispute" in words and is_first_time("dispute"):
         dispute()
+    if "dispute-and-stay" in words and is_first_time("dispute"):
+        dispute_and_stay()
     if "ask" in words and is_first_time("ask"):
         ask()
     if "stray" in words and not WAS_REFUSED:
@@ -149,16 +161,15 @@ def claim(wait_ms: int) -> None:
 
 
 def call_server(operation: str, **members: object) -> None:
-    body = {
-        "swarm_id": os.environ["SHIFTBOSS_SWARM"],
-        "bead_id": TASK,
-        "name": os.environ["SHIFTBOSS_WORKER"],
-        "epoch": EPOCH,
-        **members,
-    }
+    post(operation, name=os.environ["SHIFTBOSS_WORKER"], epoch=EPOCH, **members)
+
+
+def post(operation: str, **members: object) -> dict[str, object]:
+    body = {"swarm_id": os.environ["SHIFTBOSS_SWARM"], "bead_id": TASK, **members}
     url, headers = f"{os.environ['SHIFTBOSS_URL']}/bus/{operation}", {"Content-Type": JSON}
-    with urlopen(Request(url, json.dumps(body).encode(), headers), timeout=60):
-        pass
+    with urlopen(Request(url, json.dumps(body).encode(), headers), timeout=60) as response:
+        answer: dict[str, object] = json.load(response)
+    return answer
 
 
 def report_usage_after_landing() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from shiftboss.evidence.attestations import NotedReceipt, verify_note
+from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from tests.client import Client
 from tests.fork_server import start_python
 from tests.running import RunningServer
@@ -161,6 +163,18 @@ class PlanProject:
     def landed(self) -> list[str]:
         """The subjects of the commits on main, the oldest first, without merges."""
         return self.git("log", "--no-merges", "--reverse", "--format=%s", "main").splitlines()
+
+    def noted_receipts(self) -> dict[str, list[NotedReceipt]]:
+        """The receipts in the notes, verified, by the subject of the commit that has the note."""
+        pem = SigningKey.load_or_create(self.folder / ".shiftboss" / KEY_FILE).public_pem
+        notes = self.git("notes", "--ref=shiftboss", "list").splitlines()
+        return {
+            self.git("log", "-1", "--format=%s", commit): verify_note(
+                self.git("notes", "--ref=shiftboss", "show", commit).encode(), commit, pem
+            )
+            for commit in (line.split()[1] for line in notes)
+            if commit in self.git("rev-list", "main").split()
+        }
 
     @property
     def worktrees(self) -> list[str]:

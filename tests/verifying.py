@@ -8,8 +8,10 @@ from pathlib import Path
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.inspector import Inspector
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
+from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.claims.statements import StatementBody
 
 
 class LocalEvidence(Inspector):
@@ -23,6 +25,9 @@ class LocalEvidence(Inspector):
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
         return self._key.sign(body)
+
+    def attest(self, body: StatementBody) -> Envelope:
+        return self._key.attest(body)
 
 
 def verify(folder: Path, *jobs: VerificationJob) -> list[Verdict]:

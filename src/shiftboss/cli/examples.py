@@ -41,6 +41,7 @@ _EXAMPLES: Final[dict[str, str]] = {
     "receipt list": "shiftboss receipt list --limit 10",
     "receipt show": "shiftboss receipt show login-form --swarm login",
     "receipt export": "shiftboss receipt export login-form --out receipt.json --swarm login",
+    "receipt note": "shiftboss receipt note login-form --swarm login",
     "receipt key": "shiftboss receipt key > shiftboss.pub",
     "failure": 'shiftboss failure login-form "npm: 503 Service Unavailable" --tool npm',
     "checkpoint show": "shiftboss checkpoint show login-form --swarm login",

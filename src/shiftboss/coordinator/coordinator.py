@@ -13,6 +13,7 @@ from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
+from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock, system_clock
 from shiftboss.coordinator.contract.context import ContextService
@@ -95,6 +96,7 @@ class Coordinator:
         self.handoffs = HandoffService(
             store, clock, hub, evidence, verdict_waiters, active_policy, spawning
         )
+        self.receipts = ReceiptService(store, evidence)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning)

@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.protocol.attestations import PAYLOAD_TYPE, Envelope, EnvelopeSignature
 from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import RECEIPT_FORMAT, ReceiptBody, SignedReceipt
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.rules.claims.statements import StatementBody, payload_of, signed_encoding
 from shiftboss.system.private_files import read_private, write_once
 
 KEY_FILE: Final = "receipt-key.pem"
@@ -52,10 +54,23 @@ class SigningKey:
             signature=base64.b64encode(signature).decode(),
         )
 
+    def attest(self, body: StatementBody) -> Envelope:
+        """The statement of a receipt or a landing, in an envelope. The same body gives the same
+        envelope."""
+        payload = payload_of(body)
+        signature = self._private.sign(signed_encoding(payload))
+        return Envelope(
+            payload=base64.b64encode(payload).decode(),
+            payloadType=PAYLOAD_TYPE,
+            signatures=[
+                EnvelopeSignature(keyid=self.key_id, sig=base64.b64encode(signature).decode())
+            ],
+        )
+
 
 def signed_bytes(body: ReceiptBody) -> bytes:
     """The name of the format comes first: a signature for one purpose must not serve another."""
-    return f"{RECEIPT_FORMAT}\n".encode() + canonical_json(body)
+    return f"{body.format}\n".encode() + canonical_json(body)
 
 
 def key_id_of(public: Ed25519PublicKey) -> str:

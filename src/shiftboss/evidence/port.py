@@ -11,9 +11,11 @@ from typing import Any, NoReturn, Protocol
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.survey.survey import Survey
+from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
@@ -80,6 +82,10 @@ class Evidence(Protocol):
         ...
 
     def sign(self, body: ReceiptBody) -> SignedReceipt: ...
+
+    def attest(self, body: StatementBody) -> Envelope:
+        """A receipt or a landing as an in-toto statement, in a signed envelope."""
+        ...
 
     async def close(self) -> None: ...
 

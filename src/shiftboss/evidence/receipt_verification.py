@@ -6,38 +6,53 @@ import base64
 import binascii
 import json
 from collections import Counter
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import key_id_of, signed_bytes
 from shiftboss.protocol.handoffs import WorkerHandoff, canonical_json, handoff_hash
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.receipts import (
+    RECEIPT_FORMAT,
+    RECEIPT_FORMAT_1,
+    ReceiptBody,
+    ReceiptBodyV2,
+    ReceiptCheck,
+    SignedReceipt,
+)
 
+M = TypeVar("M", bound=BaseModel)
 RECEIPT_BYTES_MAX: Final = 32 * 2**20
+RECEIPT_FORMATS: Final = (RECEIPT_FORMAT_1, RECEIPT_FORMAT)
 
 
 def read_receipt(text: bytes) -> SignedReceipt:
     """Parse a receipt. Raises InvalidReceipt for duplicate members and for members that no receipt
     has."""
+    return parse_exactly(SignedReceipt, text, "a receipt")
+
+
+def parse_exactly(model: type[M], text: bytes, what: str) -> M:
+    """Parse JSON that has been signed: nothing in it may be dropped, converted or ambiguous.
+    Raises InvalidReceipt, which says that the text is not `what`."""
     if len(text) > RECEIPT_BYTES_MAX:
-        raise InvalidReceipt(f"A receipt may have at most {RECEIPT_BYTES_MAX} bytes")
+        raise InvalidReceipt(f"This is not {what}: it has more than {RECEIPT_BYTES_MAX} bytes")
     try:
         value = json.loads(
             text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant
         )
-        signed = SignedReceipt.model_validate(value)
-        if canonical_json(value) != canonical_json(signed):
-            raise InvalidReceipt("The receipt has unknown members")
+        parsed = model.model_validate(value)
+        if canonical_json(value) != canonical_json(parsed):
+            raise InvalidReceipt(f"This is not {what}: it has unknown members")
     except ValidationError as exc:
-        raise _malformed(exc) from exc
+        raise _malformed(exc, what) from exc
     except (ValueError, RecursionError) as exc:
-        raise InvalidReceipt(f"This is not a receipt: {exc}") from exc
-    return signed
+        raise InvalidReceipt(f"This is not {what}: {exc}") from exc
+    return parsed
 
 
 def verify_receipt(
@@ -45,31 +60,39 @@ def verify_receipt(
 ) -> None:
     """Raises InvalidReceipt unless the key signed this receipt, and the receipt contradicts neither
     itself nor the handoff, if that is given."""
-    key = _public_key(public_pem)
+    key = public_key(public_pem)
     if signed.key_id != key_id_of(key):
         raise InvalidReceipt(
             f"The receipt names the key {signed.key_id}, but this key is {key_id_of(key)}",
             field="key_id",
             hint="give the public key of the server that signed the receipt",
         )
+    verify_signature(key, signed.signature, signed_bytes(signed.receipt))
+    check_facts(signed.receipt)
+    if handoff is not None:
+        _check_handoff(signed.receipt, handoff)
+
+
+def verify_signature(key: Ed25519PublicKey, signature: str, content: bytes) -> None:
+    """`signature` is base64."""
     try:
-        key.verify(_signature(signed), signed_bytes(signed.receipt))
+        key.verify(_decoded(signature), content)
     except InvalidSignature:
         raise InvalidReceipt(
             "The signature is wrong: the receipt was changed, or another key signed it",
             field="signature",
         ) from None
-    _check_facts(signed.receipt)
-    if handoff is not None:
-        _check_handoff(signed.receipt, handoff)
 
 
-def _check_facts(body: ReceiptBody) -> None:
+def check_facts(body: ReceiptBody) -> None:
+    """Raises InvalidReceipt if the receipt contradicts itself."""
     waived = Counter(check.outcome for check in body.checks)["waived"]
     contradictions = {
         "contract": body.contract.task_id != body.bead_id,
-        "commit": body.commit == body.base_commit,
-        "checks": any(check.outcome == "failed" for check in body.checks),
+        # A task that owns no files only reads.
+        "commit": body.commit == body.base_commit and bool(body.contract.files_owned),
+        "checks": any(check.outcome == "failed" for check in body.checks)
+        or (isinstance(body, ReceiptBodyV2) and not all(map(_is_consistent, body.checks))),
         "waivers": waived > 0 and not body.waivers,
         "diff": body.diff.files_changed < len(body.diff.changes),
         "accepted_at": not body.claimed_at <= body.verified_at <= body.accepted_at,
@@ -79,12 +102,27 @@ def _check_facts(body: ReceiptBody) -> None:
             raise InvalidReceipt(f"The receipt contradicts itself in {field}", field=field)
 
 
+def _is_consistent(check: ReceiptCheck) -> bool:
+    """Whether the counts fit, and no sabotaged test passed in a check that passed."""
+    tests, canaries, mutants = check.tests, check.canaries, check.mutants
+    if tests is not None and tests.passed > tests.ran:
+        return False
+    if mutants is not None and not len(mutants.listed) <= mutants.total >= mutants.killed:
+        return False
+    if canaries is None:
+        return True
+    if not len(canaries.listed) <= canaries.total >= canaries.failed:
+        return False
+    unnoticed = any(canary.outcome == "passed" for canary in canaries.listed)
+    return not (unnoticed and check.outcome == "passed")
+
+
 def _check_handoff(body: ReceiptBody, handoff: WorkerHandoff) -> None:
     if handoff.contract != body.contract or handoff_hash(handoff) != body.contract_hash:
         raise InvalidReceipt("The receipt is about another handoff", field="contract_hash")
 
 
-def _public_key(pem: str) -> Ed25519PublicKey:
+def public_key(pem: str) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -94,13 +132,13 @@ def _public_key(pem: str) -> Ed25519PublicKey:
     return key
 
 
-def _signature(signed: SignedReceipt) -> bytes:
+def _decoded(text: str) -> bytes:
     """Base64 can encode the same bytes in several ways; only the canonical one is accepted."""
     try:
-        signature = base64.b64decode(signed.signature, validate=True)
+        signature = base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
         signature = b""
-    if base64.b64encode(signature).decode() != signed.signature:
+    if base64.b64encode(signature).decode() != text:
         raise InvalidReceipt("The signature is not base64", field="signature")
     return signature
 
@@ -117,7 +155,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _malformed(exc: ValidationError) -> InvalidReceipt:
+def _malformed(exc: ValidationError, what: str) -> InvalidReceipt:
     first = exc.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return InvalidReceipt(f"This is not a receipt: {field}: {first['msg']}", field=field)
+    # Pydantic names the format, which it tells the two kinds of receipts by, as a part of the path.
+    field = ".".join(str(part) for part in first["loc"] if part not in RECEIPT_FORMATS)
+    return InvalidReceipt(f"This is not {what}: {field}: {first['msg']}", field=field)

@@ -27,12 +27,14 @@ class CiJob(Answer):
 
 class CiRun(Answer):
     """One run for one commit. People write `run_id` as `#451`. While the run is in progress,
-    `moved_at` is when it last changed, according to the forge."""
+    `moved_at` is when it last changed, according to the forge. `branch` is empty for a tag, and
+    `#12` for a pull request whose branch the forge does not name."""
 
     run_id: str
     sha: str
     state: RunState
     event: str | None = None
+    branch: str | None = None
     url: str | None = None
     workflow: str | None = None
     moved_at: str | None = None
@@ -63,10 +65,12 @@ class CiReport(Answer):
 
     `complete` means that nothing is running or waiting. `unchanged` means that nothing differs from
     the last check. The provider asks for no further request within `not_before_seconds`.
+    `not_counted` are the newest runs for other branches and events, without their jobs.
     """
 
     sha: str
     runs: list[CiRun]
+    not_counted: list[CiRun] = Field(default=[])
     complete: bool
     unchanged: bool = False
     not_before_seconds: float = 0.0

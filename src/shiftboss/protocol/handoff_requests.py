@@ -28,6 +28,7 @@ from shiftboss.protocol.handoffs import (
     VerificationPolicy,
 )
 from shiftboss.protocol.policy import Trait
+from shiftboss.protocol.receipts import ObjectName
 from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
 # How long a completion waits for its verdict. Most tools time out after a minute.
@@ -294,6 +295,8 @@ class PlanAnswer(Answer):
 
 
 class ReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt."""
+
     bead_id: TaskId
 
 
@@ -301,6 +304,26 @@ class ReceiptAnswer(Answer):
     """The signed receipt, and the public key to verify it with."""
 
     signed_receipt: dict[str, Any]
+    public_key: str
+
+
+class ExportReceiptRequest(BusRequest):
+    """`bead_id` is a task, or the id of a receipt. `landed_as` is the squash that the work has
+    landed as."""
+
+    bead_id: TaskId
+    landed_as: ObjectName | None = None
+
+
+class ExportReceiptAnswer(Answer):
+    """`receipt` is a DSSE envelope of an in-toto statement about `commit`. `landing` is one about
+    the squash, if `landed_as` names it: the server has checked that it is the squash of the
+    accepted work."""
+
+    receipt_id: str
+    commit: str
+    receipt: dict[str, Any]
+    landing: dict[str, Any] | None = None
     public_key: str
 
 

@@ -70,17 +70,23 @@ class LocalJob(Request):
     timeout: Seconds = 900
 
 
+CiEvent = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,64}$")]
+
+
 class CiPolicy(Request):
     """All jobs of a commit must pass, except `optional_jobs`. `required_jobs` must also exist and
     not be skipped. `must_succeed` are the sync jobs, which have a remedy of their own when they are
     skipped; None means those that are found in the run. Names are compared in full, ignoring
-    case."""
+    the case of A to Z. Only runs for `events` count."""
 
     provider: Literal["local", "forgejo", "github"] = "local"
     jobs: dict[JobName, LocalJob] = Field(default={})
     required_jobs: list[JobName] = Field(default=[])
     must_succeed: list[JobName] | None = None
     optional_jobs: list[JobName] = Field(default=[])
+    events: Annotated[list[CiEvent], Field(min_length=1, max_length=20)] = Field(
+        default=["push", "pull_request"]
+    )
     # For forges: the address, the repository there, and the source of the token.
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     repository: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None = None

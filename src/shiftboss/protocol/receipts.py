@@ -14,7 +14,11 @@ from shiftboss.protocol.fields import Request
 from shiftboss.protocol.handoffs import Contract
 from shiftboss.protocol.verdicts import Change, CheckName, Outcome, Waiver
 
-RECEIPT_FORMAT: Final = "shiftboss-receipt/1"
+# Receipts of format 1 do not say how their checks were tested. They stay valid.
+RECEIPT_FORMAT_1: Final = "shiftboss-receipt/1"
+RECEIPT_FORMAT: Final = "shiftboss-receipt/2"
+# How many canaries and mutants of a check a receipt lists. It counts all of them.
+LISTED_MAX: Final = 50
 
 # Git names objects by SHA-1 or by SHA-256.
 ObjectName = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
@@ -22,6 +26,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 WireTime = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")
 ]
+KeyId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -38,7 +43,7 @@ class DiffSummary(Request):
     merged_from_target: list[ObjectName]
 
 
-class ReceiptCheck(Request):
+class ReceiptCheckV1(Request):
     """A check without its output, which may contain anything. The hash identifies the output."""
 
     check: CheckName
@@ -49,11 +54,60 @@ class ReceiptCheck(Request):
     output_sha256: Sha256 | None
 
 
-class ReceiptBody(Request):
-    """The signed part. `contract_hash` is the hash of the whole handoff, which includes the
-    contract. `worker` held the task; `claimed_by` is the name in the claim, if it had one."""
+class ReceiptTests(Request):
+    """The tests that a runner reported; see `TestTotals`."""
 
-    format: Literal["shiftboss-receipt/1"]
+    source: Literal["report", "output", "summary"]
+    ran: Count
+    passed: Count
+    skipped: Count
+
+
+class ReceiptCanary(Request):
+    test: str
+    change: str
+    outcome: Literal["failed", "passed", "missing"]
+
+
+class ReceiptCanaries(Request):
+    """The tests that were sabotaged. `failed` counts those that were reported as failed."""
+
+    total: Count
+    failed: Count
+    listed: Annotated[list[ReceiptCanary], Field(max_length=LISTED_MAX)]
+
+
+class ReceiptMutant(Request):
+    path: str
+    line: Count
+    change: str
+    killed_by: str | None
+
+
+class ReceiptMutants(Request):
+    """The changes of changed lines that were tried. `killed` counts those that a test noticed."""
+
+    total: Count
+    killed: Count
+    listed: Annotated[list[ReceiptMutant], Field(max_length=LISTED_MAX)]
+
+
+class ReceiptCheck(ReceiptCheckV1):
+    """A check, and how the check itself was tested. `sandbox` is what contained its commands.
+    `held_out_sha256` identifies the tests that the worker has not seen; nothing else in a receipt
+    tells what they are."""
+
+    sandbox: str | None
+    tests: ReceiptTests | None
+    canaries: ReceiptCanaries | None
+    mutants: ReceiptMutants | None
+    held_out_sha256: Sha256 | None
+
+
+class _BodyMembers(Request):
+    """`contract_hash` is the hash of the whole handoff, which includes the contract. `worker` held
+    the task; `claimed_by` is the name in the claim, if it had one."""
+
     receipt_id: str
     swarm_id: str
     bead_id: str
@@ -71,7 +125,6 @@ class ReceiptBody(Request):
     commit: ObjectName
     tree: ObjectName
     diff: DiffSummary
-    checks: Annotated[list[ReceiptCheck], Field(min_length=1)]
     waivers: list[Waiver]
     ci: dict[str, JsonValue] | None
     claimed_at: WireTime
@@ -80,11 +133,29 @@ class ReceiptBody(Request):
     server_version: str
 
 
+class ReceiptBodyV1(_BodyMembers):
+    format: Literal["shiftboss-receipt/1"]
+    checks: Annotated[list[ReceiptCheckV1], Field(min_length=1)]
+
+
+class ReceiptBodyV2(_BodyMembers):
+    """`policy` is the `VerificationPolicy` that was in force, as it was then: later versions may
+    have further members."""
+
+    format: Literal["shiftboss-receipt/2"]
+    checks: Annotated[list[ReceiptCheck], Field(min_length=1)]
+    policy: dict[str, JsonValue]
+
+
+# The signed part.
+ReceiptBody = ReceiptBodyV1 | ReceiptBodyV2
+
+
 class SignedReceipt(Request):
     """`signature` is base64. It covers the name of the format, a line feed and the canonical JSON
     of `receipt`."""
 
-    receipt: ReceiptBody
-    key_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    receipt: Annotated[ReceiptBody, Field(discriminator="format")]
+    key_id: KeyId
     algorithm: Literal["ed25519"]
     signature: str

@@ -75,9 +75,11 @@ class ServerSettings(NamedTuple):
 
     @property
     def spawning_is_open(self) -> bool:
-        """By default only where no other machine can reach the server: contracts run commands."""
+        """By default only where no other machine can reach the server, and nobody has set a token
+        for the operator: contracts run commands."""
         if self.spawning is None:
-            return self.token is None and is_loopback(self.host)
+            has_token = self.token is not None or self.operator_token is not None
+            return not has_token and is_loopback(self.host)
         return self.spawning == "everybody"
 
     @property

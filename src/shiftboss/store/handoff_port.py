@@ -11,7 +11,7 @@ from shiftboss.rules.claims.strategies import StrategyRecord
 
 
 class ReceiptRow(NamedTuple):
-    """A signed receipt (`body`, JSON), with the title of its task."""
+    """A signed receipt (`body`, JSON), with the title of its task. `planned`: by the operator."""
 
     receipt_id: str
     swarm_id: str
@@ -21,6 +21,7 @@ class ReceiptRow(NamedTuple):
     accepted_at_ms: int
     repo_id: str
     commit_sha: str
+    planned: bool = False
 
 
 class HandoffTransaction(Protocol):
@@ -38,6 +39,10 @@ class HandoffTransaction(Protocol):
 
     def put_held_out_tests(self, handoff: Handoff, tests: HeldOutTests) -> None:
         """Store them under the hash that the handoff has."""
+        ...
+
+    def mark_planned(self, handoff: Handoff) -> None:
+        """The operator has asked for this very contract."""
         ...
 
     # -- claims
@@ -113,6 +118,8 @@ class HandoffTransaction(Protocol):
 
     def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None: ...
 
+    def receipt(self, receipt_id: str) -> ReceiptRow | None: ...
+
     def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
         """The swarms that have a receipt of a task of this id, also those that are deleted."""
         ...
@@ -121,8 +128,9 @@ class HandoffTransaction(Protocol):
         """In the order of acceptance, after (accepted_at_ms, receipt_id)."""
         ...
 
-    def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
-        """The accepted commits of the repository, the newest first."""
+    def newest_planned_commits(self, repo_id: str, limit: int) -> list[str]:
+        """The accepted commits of tasks that the operator planned in the repository, the newest
+        first."""
         ...
 
     def add_signal(self, signal: Signal) -> None: ...

@@ -22,7 +22,7 @@ class HandoffRows(TransactionPart):
             row = self._session.fetch_one("handoff", keys)
         else:
             row = self._session.fetch_one("handoff_version", keys | {"version": version})
-        return None if row is None else Handoff._make(row)
+        return None if row is None else Handoff._make((*row[:-1], bool(row[-1])))
 
     def add_handoff(self, handoff: Handoff) -> None:
         self._write("add_handoff", handoff._asdict())
@@ -37,6 +37,11 @@ class HandoffRows(TransactionPart):
     def put_held_out_tests(self, handoff: Handoff, tests: HeldOutTests) -> None:
         body = canonical_json(tests).decode()
         self._write("put_held_out_tests", _held_out_key(handoff) | {"body": body})
+
+    def mark_planned(self, handoff: Handoff) -> None:
+        keys = ("swarm_id", "task_id", "version")
+        columns = handoff._asdict()
+        self._write("mark_planned", {key: columns[key] for key in keys} | {"planned": True})
 
     # -- claims
 
@@ -164,6 +169,10 @@ class HandoffRows(TransactionPart):
     def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None:
         keys = {"swarm_id": swarm_id, "task_id": task_id}
         row = self._session.fetch_one("receipt_of_task", keys)
+        return None if row is None else _receipt(row)
+
+    def receipt(self, receipt_id: str) -> ReceiptRow | None:
+        row = self._session.fetch_one("receipt", {"receipt_id": receipt_id})
         return None if row is None else ReceiptRow._make(row)
 
     def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
@@ -174,11 +183,11 @@ class HandoffRows(TransactionPart):
         rows = self._session.fetch_all(
             "receipts_after", {"at_ms": after[0], "receipt_id": after[1], "limit": limit}
         )
-        return [ReceiptRow._make(row) for row in rows]
+        return [_receipt(row) for row in rows]
 
-    def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
+    def newest_planned_commits(self, repo_id: str, limit: int) -> list[str]:
         rows = self._session.fetch_all(
-            "newest_accepted_commits", {"repo_id": repo_id, "limit": limit}
+            "newest_planned_commits", {"repo_id": repo_id, "limit": limit}
         )
         return [row[0] for row in rows]
 
@@ -207,6 +216,10 @@ def _held_out_key(handoff: Handoff) -> dict[str, object]:
 
 def _reservation(row: Row) -> Reservation:
     return Reservation(row[0], row[1], row[2], json.loads(row[3]))
+
+
+def _receipt(row: Row) -> ReceiptRow:
+    return ReceiptRow._make((*row[:-1], bool(row[-1])))
 
 
 def _scope_request(row: Row) -> ScopeRequest:

@@ -52,10 +52,13 @@ class GitOutput(NamedTuple):
 
     @property
     def first_error(self) -> str:
-        """The first line that is an error. Git prints advice and warnings before it."""
-        lines = [line for line in self.err.splitlines() if line.strip()]
-        errors = [line for line in lines if not line.startswith(("hint:", "warning:"))]
-        return (errors or lines or [f"exit code {self.code}"])[0][:300]
+        """The first line that is an error. Git prints advice and warnings before it, its own and
+        those of the git that it fetches from."""
+        lines = [line.removeprefix("remote: ").strip() for line in self.err.splitlines()]
+        lines = [line for line in lines if line]
+        others = [line for line in lines if not line.startswith(("hint:", "warning:"))]
+        errors = [line for line in others if line.startswith(("fatal:", "error:"))]
+        return (errors or others or lines or [f"exit code {self.code}"])[0][:300]
 
 
 async def git(

@@ -380,3 +380,11 @@ def test_a_task_that_only_reads_is_spawned_by_a_flag(handoffs: Handoffs) -> None
     assert (view["landing"], view["review"]) == ("squash", "required")
     assert "owns nothing: it only reads" in done.out
     assert any("nothing: it only reads" in line for line in _shown(handoffs, "reads"))
+
+
+@pytest.mark.requirement("OWN-16")
+def test_the_sandbox_of_a_task_is_chosen_when_it_is_spawned(handoffs: Handoffs) -> None:
+    handoffs.spawn(more=("--sandbox", "off", "--network", "none"))
+    handoffs.repo.commit("work", HONEST)
+    checks = handoffs.json("complete", "t-1", "--summary", "It gives a token.")["checks"]
+    assert checks[-1]["sandbox"] == "none: switched off by the policy"

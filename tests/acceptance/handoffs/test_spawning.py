@@ -155,6 +155,8 @@ def test_the_command_spawns_as_the_operator_where_required(
         ({}, True),
         ({"host": "::1"}, True),
         ({"token": "t"}, False),
+        ({"operator_token": "t"}, False),
+        ({"operator_token": "t", "spawning": "everybody"}, True),
         ({"host": "0.0.0.0", "token": "t"}, False),
         ({"spawning": "operator"}, False),
         ({"token": "t", "spawning": "everybody"}, True),

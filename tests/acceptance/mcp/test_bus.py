@@ -57,6 +57,7 @@ READING_TOOLS = {
     "list_scope_requests",
     "who_owns",
     "show_receipt",
+    "export_receipt",
     "list_receipts",
     "swarm_plan",
     "get_ci_instructions",

@@ -116,6 +116,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("who_owns", {"repo": "/no"}),
     ("show_receipt", {"bead_id": "h"}),
     ("show_receipt", {"bead_id": "t-1"}),
+    ("export_receipt", {"bead_id": "h"}),
     ("list_receipts", {}),
     ("swarm_plan", {"seed": 1}),
     ("report_milestone", {"bead_id": "h", "line": "WORKING: hard"}),

@@ -78,6 +78,7 @@ class Spawner:
                 request,
                 SURVEY,
                 replace=False,
+                planned=False,
                 now_ms=1,
                 policy=self.active_policy,
                 repo_name=repo,

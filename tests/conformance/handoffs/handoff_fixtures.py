@@ -107,6 +107,10 @@ class HandoffFixture(BusFixture):
             self.spawn_request(task, *files, **members)
         )
 
+    async def plan(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
+        """Spawn as the operator."""
+        return await self.handoff_service.spawn_subtask(self.spawn_request(task, *files, **members))
+
     async def replace(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
         return await self.handoff_service.replace_handoff(
             self.spawn_request(task, *files, **members)
@@ -237,7 +241,7 @@ class HandoffFixture(BusFixture):
         )
 
     async def receipt(self, task: str) -> dict[str, Any]:
-        found = await self.handoff_service.show_receipt(
+        found = await self.coordinator.receipts.show_receipt(
             ReceiptRequest(swarm_id=self.swarm_id, bead_id=task)
         )
         body: dict[str, Any] = found.signed_receipt["receipt"]

@@ -341,24 +341,28 @@ async def test_receipts_are_stored_once_and_paged_in_order(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "t")) == rows[0]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "u")) == rows[1]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "v")) is None
+    assert await with_swarm.read(lambda tx: tx.receipt("rcpt-3")) == rows[1]
+    assert await with_swarm.read(lambda tx: tx.receipt("rcpt-9")) is None
 
 
 @pytest.mark.requirement("HO-04")
-async def test_the_newest_accepted_commits_of_a_repository_are_listed(
+async def test_the_newest_planned_commits_of_a_repository_are_listed(
     with_swarm: OpenStore,
 ) -> None:
     rows = [
-        receipt(number, accepted_at_ms=NOW + number, task_id=f"t{number}") for number in range(1, 5)
+        receipt(number, accepted_at_ms=NOW + number, task_id=f"t{number}", planned=True)
+        for number in range(1, 5)
     ]
+    unplanned = receipt(8, accepted_at_ms=NOW + 8)
 
     def write(tx: Transaction) -> None:
-        for one in (*rows, receipt(9, repo_id="/other/.git")):
+        for one in (*rows, unplanned, receipt(9, repo_id="/other/.git", planned=True)):
             tx.add_receipt(one)
 
     await with_swarm.write(write)
 
     async def newest(repo_id: str, limit: int = 9) -> list[str]:
-        return await with_swarm.read(lambda tx: tx.newest_accepted_commits(repo_id, limit))
+        return await with_swarm.read(lambda tx: tx.newest_planned_commits(repo_id, limit))
 
     commits = [row.commit_sha for row in reversed(rows)]
     assert await newest("/repo/.git") == commits

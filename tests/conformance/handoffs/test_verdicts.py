@@ -8,12 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld
-from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-from shiftboss.protocol.handoff_requests import ListReceiptsRequest, ReceiptRequest, WaiveRequest
-from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, refused
-from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 
@@ -221,57 +217,3 @@ async def test_a_verdict_that_contradicts_itself_is_refused(handoffs: HandoffFix
         assert refusal.value.field == "verdict"
     assert (await handoffs.last_claim("t")).state == "taken"
     assert await handoffs.report(job, good) == "accepted"
-
-
-@pytest.mark.requirement("OWN-02")
-async def test_the_receipt_is_signed_and_says_what_was_found(
-    handoffs: HandoffFixture, evidence: LocalEvidence
-) -> None:
-    spawned = await handoffs.spawn("t", strategy="file-based")
-    await handoffs.handoff_service.waive(
-        WaiveRequest(bead_id="t", check="scope", subject="README.md", reason="agreed")
-    )
-    await handoffs.claim("t", summary="did it", name="w")
-    job = await handoffs.accept(lines_added=4)
-    assert [waiver.subject for waiver in job.waivers] == ["README.md"]
-    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
-    signed = read_receipt(canonical_json(found.signed_receipt))
-    verify_receipt(signed, found.public_key)
-    assert found.public_key == evidence.public_key
-    receipt = signed.receipt
-    assert (receipt.contract_hash, receipt.contract_version) == (spawned.contract_hash, 1)
-    assert (receipt.worker, receipt.summary, receipt.strategy) == ("w", "did it", "file-based")
-    assert (receipt.base_commit, receipt.diff.lines_added) == (handoffs.repo.base, 4)
-    assert [(waiver.subject, waiver.reason, waiver.granted_by) for waiver in receipt.waivers] == [
-        ("README.md", "agreed", "operator")
-    ]
-
-
-@pytest.mark.requirement("OWN-02")
-async def test_a_clock_that_is_set_back_does_not_invalidate_the_receipt(
-    handoffs: HandoffFixture,
-) -> None:
-    await handoffs.spawn("t")
-    await handoffs.claim("t")
-    handoffs.clock.now_ms -= 3_600_000
-    await handoffs.accept()
-    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
-    verify_receipt(read_receipt(canonical_json(found.signed_receipt)), found.public_key)
-
-
-@pytest.mark.requirement("OWN-02")
-async def test_receipts_are_listed_a_page_at_a_time(handoffs: HandoffFixture) -> None:
-    for name in ("a", "b", "c"):
-        await handoffs.finished(name)
-        handoffs.clock.now_ms += 1
-    first = await handoffs.handoff_service.list_receipts(ListReceiptsRequest(limit=2))
-    assert [receipt.bead_id for receipt in first.receipts] == ["a", "b"]
-    assert first.next_after is not None
-    rest = await handoffs.handoff_service.list_receipts(
-        ListReceiptsRequest(after=first.next_after, limit=2)
-    )
-    assert [(receipt.bead_id, receipt.title) for receipt in rest.receipts] == [("c", "Title of c")]
-    assert rest.next_after is None
-    for wrong in ("x", "1", ":a", "9" * 30 + ":a", "٣:a"):
-        with pytest.raises(InvalidRequest):
-            await handoffs.handoff_service.list_receipts(ListReceiptsRequest(after=wrong))

@@ -44,7 +44,7 @@ async def test_the_job_names_the_commits_that_have_a_receipt(
     """Only those of the same repository, newest first; none without a target."""
     elsewhere = Repo(tmp_path / "elsewhere")
     for number, task in enumerate(("old", "new")):
-        await handoffs.spawn(task)
+        await handoffs.plan(task)
         await handoffs.claim(task, commit=f"{number}" * 40)
         await handoffs.accept()
         handoffs.clock.now_ms += 1
@@ -57,6 +57,29 @@ async def test_the_job_names_the_commits_that_have_a_receipt(
         await handoffs.spawn(task, **members)
         await handoffs.claim(task)
         assert (await handoffs.taken()).accounted_commits == found
+
+
+async def test_a_task_that_a_worker_spawned_accounts_for_nothing(
+    handoffs: HandoffFixture,
+) -> None:
+    """A worker could write itself an easy contract, and get a receipt for weakening a test. The
+    operator can take over the contract, and scope that is granted changes nothing."""
+    await handoffs.spawn("easy", "tests/")
+    await handoffs.claim("easy", commit="1" * 40)
+    await handoffs.accept()
+    handoffs.clock.now_ms += 1
+    await handoffs.spawn("agreed")
+    await handoffs.plan("agreed")
+    await handoffs.claim("agreed", commit="2" * 40)
+    await handoffs.accept()
+    handoffs.clock.now_ms += 1
+    await handoffs.spawn("replaced")
+    await handoffs.replace("replaced", "b.py")
+    await handoffs.claim("replaced", commit="3" * 40)
+    await handoffs.accept()
+    await handoffs.spawn("real", target="main")
+    await handoffs.claim("real")
+    assert (await handoffs.taken()).accounted_commits == ["3" * 40, "2" * 40]
 
 
 async def test_claims_are_taken_once_oldest_first(handoffs: HandoffFixture) -> None:

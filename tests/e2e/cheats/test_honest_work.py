@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import shlex
 import unicodedata
 from pathlib import Path
 
 import pytest
 
-from tests.repos import Repo, outcomes
+from shiftboss.errors import EvidenceUnavailable
+from tests.repos import Repo, outcomes, refused_paths
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("HO-04")
@@ -171,3 +174,56 @@ def test_concurrent_claims_do_not_disturb_each_other(tmp_path: Path, repo: Repo)
     verdicts = verify(tmp_path, *jobs)
     assert [one.accepted for one in verdicts] == [True, False] * 3
     assert [outcomes(one)["criterion"] for one in verdicts] == ["passed", "unverifiable"] * 3
+
+
+def partial_clone(repo: Repo, folder: Path) -> Repo:
+    """A clone without old contents, with work on `task`. Its `main` has two commits."""
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.git("checkout", "--quiet", "main")
+    repo.commit("newer", {"src/auth/login.py": "def login():\n    return 0\n"})
+    repo.git(
+        *("clone", "--quiet", "--filter=blob:none", "--branch=main"),
+        *(f"file://{repo.path}", str(folder)),
+    )
+    clone = copy.copy(repo)
+    clone.path = folder
+    clone.base = clone.head()
+    clone.git("checkout", "--quiet", "-b", "task")
+    clone.commit("work", {"src/auth/login.py": "def login():\n    return 1\n"})
+    missing = clone.git("rev-list", "--objects", "--missing=print", "--all")
+    assert "?" in missing, "the clone is partial"
+    return clone
+
+
+def test_a_partial_clone_is_verified_with_the_objects_of_its_promisor(
+    tmp_path: Path, repo: Repo
+) -> None:
+    clone = partial_clone(repo, tmp_path / "clone")
+    command = "import sys; sys.path.insert(0, 'src/auth'); import login; assert login.login() == 1"
+    criteria = [f"Command passes: python3 -c {shlex.quote(command)}"]
+    (verdict,) = verify(tmp_path, clone.job(criteria=criteria))
+    assert verdict.accepted, verdict.violations
+    clone.commit("more", {"README.md": "# Mine\n"})
+    (verdict,) = verify(tmp_path, clone.job())
+    assert refused_paths(verdict) == ["README.md"]
+
+
+def test_a_partial_clone_of_another_machine_is_refused_with_a_command_that_helps(
+    tmp_path: Path, repo: Repo
+) -> None:
+    clone = partial_clone(repo, tmp_path / "a clone")
+    marker = tmp_path / "ran"
+    clone.git("config", "core.sshCommand", f"touch {marker}; false")
+    clone.git("config", "remote.origin.uploadpack", f"touch {marker}; git-upload-pack")
+    clone.git("remote", "set-url", "origin", "ssh://forge.invalid/shop.git")
+    with pytest.raises(EvidenceUnavailable, match="partial clone that lacks objects: fatal") as no:
+        verify(tmp_path, clone.job())
+    assert not marker.exists(), "no setting of the clone is used"
+    clone.git("remote", "set-url", "origin", f"file://{repo.path}")
+    clone.git("config", "--unset", "remote.origin.uploadpack")
+    program, *arguments = shlex.split(str(no.value.hint).removeprefix("fetch everything: "))
+    assert program == "git"
+    clone.git(*arguments)
+    clone.git("remote", "set-url", "origin", "ssh://forge.invalid/shop.git")
+    (verdict,) = verify(tmp_path, clone.job())
+    assert verdict.accepted, verdict.violations

@@ -129,11 +129,24 @@ def test_readonly_takes_precedence_over_owned(tmp_path: Path, repo: Repo) -> Non
         ("tests/test_login.cpython-311-x86_64-linux-gnu.so", ["tests/"], ["tests/test_login.py"]),
         ("fake-1.0.dist-info/entry_points.txt", ["*/*"], []),
         ("rules.mk", ["*"], []),
+        ("tests/__pycache__/test_login.cpython-311.pyc", ["tests/"], ["tests/test_login.py"]),
+        ("tests/unit/json.py", ["tests/"], []),
+        ("src/auth/flags.inc", ["src/auth/"], []),
+        ("src/auth/inner.inc", ["src/auth/"], []),
     ],
 )
 def test_no_glob_covers_a_file_that_takes_the_place_of_another(
     tmp_path: Path, repo: Repo, path: str, owned: list[str], readonly: list[str]
 ) -> None:
+    repo.base = repo.commit(
+        "set up",
+        {
+            "Makefile": "-include src/auth/*.inc\ninclude flags\n",
+            "flags": "include src/auth/inner.inc\n",
+            "tests/unit/test_unit.py": "def test_unit():\n    assert True\n",
+        },
+    )
+    repo.git("branch", "--force", "main")
     repo.commit("work", {path: "x = 1\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=owned, readonly=readonly))
     refused(verdict, path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.runs.squash import squash_message
 from tests.repos import UNCONTAINED, Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 
@@ -174,3 +175,67 @@ def test_a_claimed_commit_with_a_receipt_is_judged_like_any_other(
     (verdict,) = verify(tmp_path, repo.job(accounted_commits=[repo.head()]))
     assert outcomes(verdict)["scope"] == "failed"
     assert refused_paths(verdict) == ["README.md"]
+
+
+def squash(repo: Repo, work: str, *, also: dict[str, str] | None = None) -> str:
+    """Land a commit on `main` as a squash, as a run does; `also` are changes that slip in."""
+    repo.git("checkout", "--quiet", "main")
+    repo.git("merge", "--quiet", "--squash", work)
+    message = squash_message("Work", bead_id="a", swarm_id="s", receipt_id=None, commit=work)
+    landed = repo.commit(message, also)
+    repo.git("checkout", "--quiet", "task")
+    return landed
+
+
+def test_squashed_work_is_recognised_by_the_receipt_of_its_commit(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """Neither a trailer nor a squash accounts for what else is in the target."""
+    repo.git("checkout", "--quiet", "-b", "a", "main")
+    work = repo.commit("work", {"tests/test_login.py": "def test_login():\n    assert 1\n"})
+    repo.git("checkout", "--quiet", "task")
+    squash(repo, work)
+    repo.commit("own", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--no-edit", "main")
+    honest, unplanned = verify(
+        tmp_path, repo.job(accounted_commits=[work]), repo.job(accounted_commits=[])
+    )
+    assert honest.accepted, honest.violations
+    refused(unplanned, "tests/test_login.py")
+
+
+@pytest.mark.parametrize("where", ["before", "within"])
+def test_a_squash_hides_no_other_change(tmp_path: Path, repo: Repo, where: str) -> None:
+    evil = {"conftest.py": "x = 2\n"}
+    repo.git("checkout", "--quiet", "-b", "a", "main")
+    work = repo.commit("work", {"tests/test_login.py": "def test_login():\n    assert 1\n"})
+    repo.git("checkout", "--quiet", "task")
+    if where == "before":
+        repo.on_main(evil)
+    squash(repo, work, also=evil if where == "within" else None)
+    repo.commit("own", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--no-edit", "main")
+    (verdict,) = verify(tmp_path, repo.job(accounted_commits=[work]))
+    assert "conftest.py" in refused_paths(verdict)
+
+
+def test_a_squash_hides_no_merge_that_restored_an_old_file(tmp_path: Path, repo: Repo) -> None:
+    """Such a merge changes nothing that one of its parents does not have."""
+    weak = "def test_login():\n    pass\n"
+    repo.git("checkout", "--quiet", "main")
+    old = repo.commit("weak", {"tests/test_login.py": weak})
+    strong = repo.commit("strong", {"tests/test_login.py": "def test_login():\n    assert 1\n"})
+    repo.git("checkout", "--quiet", "-B", "task")
+    repo.base = strong
+    repo.git("checkout", "--quiet", "-b", "a", "main")
+    work = repo.commit("work", {"shop.txt": "x\n"})
+    repo.git("checkout", "--quiet", "-b", "side", old)
+    side = repo.commit("side", {"side.txt": "x\n"})
+    repo.git("checkout", "--quiet", "main")
+    repo.git("merge", "--quiet", "--no-commit", "--no-ff", side)
+    repo.commit("restores", {"tests/test_login.py": weak})
+    squash(repo, work)
+    repo.commit("own", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--no-edit", "main")
+    (verdict,) = verify(tmp_path, repo.job(accounted_commits=[work]))
+    assert refused_paths(verdict) == ["tests/test_login.py"]

@@ -27,6 +27,7 @@ class Session:
 
     def __init__(self, folder: Path, forge: Forge, policy: dict[str, Any]) -> None:
         self.forge = forge
+        forge.branch = "task"
         self.repo = Repo(folder / "adnet")
         (folder / "state").mkdir()
         file = folder / "shiftboss.yaml"

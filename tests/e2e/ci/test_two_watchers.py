@@ -31,6 +31,7 @@ class TwoServers:
 
     def __init__(self, folder: Path, forge: Forge, database: str, poll_every: int) -> None:
         self.forge = forge
+        forge.branch = "task"
         self.repo = Repo(folder / "sdk")
         ci = forge.demand(poll_every=poll_every, webhook_secret_variable="HOOK_SECRET").policy
         sdk = {"path": "sdk", "branch": "task", "ci": ci.model_dump(mode="json", exclude_none=True)}

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.requirement("HO-05")
 @pytest.fixture
 def server(sqlite_path: str) -> Iterator[RunningServer]:
     """It verifies nothing itself."""
-    running_server = RunningServer(sqlite_path, verifies=False, operator_token=OPERATOR)
+    running_server = RunningServer(
+        sqlite_path, verifies=False, operator_token=OPERATOR, spawning="everybody"
+    )
     try:
         yield running_server.start()
     finally:

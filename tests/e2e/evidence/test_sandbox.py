@@ -19,7 +19,16 @@ import pytest
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.commands import sandbox
 from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
-from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
+from shiftboss.evidence.commands.namespaces import Mount
+from shiftboss.evidence.commands.sandbox import (
+    Backend,
+    Containment,
+    bubblewrap_argv,
+    contain,
+    find_backend,
+    mounts_of,
+    state_paths,
+)
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
@@ -246,6 +255,38 @@ def _is_of(process: psutil.Process, name: str) -> bool:
         return False
 
 
+def test_both_ways_make_the_same_mounts_each_after_those_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    trees = tmp_path / "shiftboss"
+    trees.mkdir()
+    hidden, inside = tmp_path / "hidden", tmp_path / "hidden" / "deep" / "files"
+    inside.mkdir(parents=True)
+    file = tmp_path / "hidden.pem"
+    file.touch()
+    containment = Containment([inside], tmp_path, hidden=[hidden, file, tmp_path / "missing"])
+    mounts = mounts_of(containment)
+    targets = [mount.target for mount in mounts]
+    assert targets.index(str(hidden)) < targets.index(str(inside))
+    assert str(tmp_path / "missing") not in targets
+    assert Mount("empty", str(trees)) in mounts
+    assert Mount("read", str(file), "/dev/null") in mounts
+    argv = bubblewrap_argv("bwrap", mounts, network=True)
+    positions = [argv.index(target) for target in targets]
+    assert positions == sorted(positions)
+    assert "--unshare-net" not in argv
+    assert "--unshare-net" in bubblewrap_argv("bwrap", mounts, network=False)
+
+
+def test_the_state_in_a_shared_folder_is_told_from_other_files(tmp_path: Path) -> None:
+    for name in ("bus.db", "bus.db-wal", "operator-token", "receipt-key.pem", "app.py"):
+        (tmp_path / name).touch()
+    hidden = {path.name for path in state_paths(tmp_path)}
+    assert hidden == {"bus.db", "bus.db-wal", "operator-token", "receipt-key.pem"}
+    assert state_paths(tmp_path / ".shiftboss") == [tmp_path / ".shiftboss"]
+
+
 class Contained:
     """Runs commands in a sandbox, without a verifier."""
 
@@ -263,9 +304,14 @@ class Contained:
         return await run_command(argv, self.files, bounds, environment, self.sandbox)
 
 
-@pytest.fixture
-def contained(tmp_path: Path, backend: Backend) -> Contained:
-    return Contained(tmp_path, backend)
+@pytest.fixture(params=["this machine's", "bubblewrap"])
+def contained(tmp_path: Path, request: pytest.FixtureRequest) -> Contained:
+    if request.param != "bubblewrap":
+        return Contained(tmp_path, request.getfixturevalue("backend"))
+    program = shutil.which("bwrap")
+    if program is None:
+        pytest.skip("bubblewrap is not installed")
+    return Contained(tmp_path, Backend("bubblewrap", program))
 
 
 @pytest.mark.anyio

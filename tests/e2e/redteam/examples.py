@@ -148,6 +148,9 @@ test("the total of one", () => {
 });
 """
 
+# Without plugins that the tests do not need: pytest is slow enough.
+_FEW_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:anyio -p no:hypothesispytest"
+
 
 class Example(NamedTuple):
     """`fix` is the honest work, `hidden` are tests that the worker does not see."""
@@ -189,7 +192,9 @@ PYTEST: Final = Example(
     {"shop/prices.py": FIXED_PRICES},
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
-        "criteria": [f"Tests pass: {sys.executable} -m pytest -q {_PLUGINS} tests"],
+        "criteria": [
+            f"Tests pass: {sys.executable} -m pytest -q {_FEW_PLUGINS} tests",
+        ],
     },
     verification={"mutants": "off"},
 )

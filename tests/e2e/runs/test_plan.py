@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import shiftboss
 from tests.plan_runs import PlanProject, task
 from tests.waiting import wait_until
 
@@ -22,7 +23,7 @@ def is_gone(pid: int) -> Callable[[], bool]:
     return lambda: not Path("/proc", str(pid)).exists()
 
 
-@pytest.mark.requirement("OWN-01", "OWN-03")
+@pytest.mark.requirement("OWN-01", "OWN-03", "OWN-18")
 def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> None:
     reads = task("look", do="read", files_owned=[])
     project.plan(task("one"), task("two"), task("three", "one", "two"), reads)
@@ -36,6 +37,13 @@ def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> 
     tip = project.git("rev-parse", "main")
     assert project.run()["done"], "a second run has nothing to do"
     assert project.git("rev-parse", "main") == tip
+    notes = project.noted_receipts()
+    assert {subject: noted[0].receipt.bead_id for subject, noted in notes.items()} == {
+        "Add one": "one",
+        "Add two": "two",
+        "Add three": "three",
+    }, "a task that only reads has no commit to note"
+    assert "its receipt is not" not in project.log()
 
 
 @pytest.mark.requirement("OWN-01", "WP-06", "HO-10")
@@ -114,9 +122,9 @@ def test_work_that_no_longer_merges_goes_back_to_a_worker(project: PlanProject) 
     assert sorted((project.repo / "shared.txt").read_text().split()) == ["left", "right"]
 
 
-@pytest.mark.requirement("OWN-01")
+@pytest.mark.requirement("OWN-01", "OWN-18")
 def test_landing_can_wait_for_the_land_command(project: PlanProject) -> None:
-    project.plan(task("one"), task("two", "one"), auto_merge=False)
+    project.plan(task("one"), task("two", "one"), auto_merge=False, landing="squash")
     assert project.run()["accepted"] == ["one", "two"]
     assert project.landed() == ["First"]
     (project.repo / "one.py").write_text("in the way\n")
@@ -124,8 +132,21 @@ def test_landing_can_wait_for_the_land_command(project: PlanProject) -> None:
     assert not refused["done"]
     assert "one.py" in str(refused["stuck"])
     (project.repo / "one.py").unlink()
-    assert sorted(project.run(command="land")["landed"]) == ["one", "two"]
+    project.git("update-ref", "refs/notes/shiftboss/in-the-way", "main")
+    outcome = project.run(command="land")
+    assert sorted(outcome["landed"]) == ["one", "two"], "also if the receipts cannot be noted"
     assert project.landed() == ["First", "Add one", "Add two"]
+    project.git("update-ref", "-d", "refs/notes/shiftboss/in-the-way")
+    assert sorted(outcome["warnings"]) == ["one", "two"]
+    for warning in outcome["warnings"].values():
+        command = warning.rpartition("(shiftboss ")[2].removesuffix(")").split()
+        repaired = shiftboss(*command, folder=project.folder)
+        assert repaired.code == 0, repaired
+    notes = project.noted_receipts()
+    assert sorted(notes) == ["Add one", "Add two"]
+    for (noted,) in notes.values():
+        assert noted.landing is not None
+        assert noted.receipt.commit == noted.landing.commit != noted.landing.landed_as
 
 
 @pytest.mark.requirement("OWN-07")

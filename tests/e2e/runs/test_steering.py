@@ -140,12 +140,15 @@ def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled
 def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
     project: PlanProject,
 ) -> None:
-    """Both agents dispute and exit. One contract is amended by the command that the run prints, the
-    other one stands. The only attempt of each is not used up."""
+    """Three agents dispute and exit, one of them after the decision. Two contracts are amended by
+    the command that the run prints, the third one stands. No attempt is used up."""
+    impossible = ["Command passes: false"]
     project.plan(
-        task("amended", do="dispute", criteria=["Command passes: false"]),
-        task("insisted", do="dispute"),
+        task("amended", do="dispute", criteria=impossible),
+        task("stayed", do="dispute-and-stay", criteria=impossible),
+        task("insisted", do="dispute-and-stay"),
         swarm="odd",
+        workers=3,
         attempts=1,
     )
     run = project.start()
@@ -161,21 +164,23 @@ def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
     editor = {"EDITOR": "sed -i 's/passes: false/passes: true/'"}
     for arguments in (
         command("amended", "handoff amend"),
+        command("stayed", "handoff amend"),
         command("insisted", "questions answer"),
     ):
         variables = {**project.environment(), **editor}
         done = shiftboss(*arguments, folder=project.folder, **variables)
         assert (done.code, done.err) == (0, ""), done
     outcome = run.outcome()
-    assert sorted(outcome["landed"]) == ["amended", "insisted"], outcome
+    assert sorted(outcome["landed"]) == ["amended", "insisted", "stayed"], outcome
     assert outcome["failed"] == []
     runs = project.folder / ".shiftboss" / "runs" / "odd"
-    prompts = "".join(file.read_text() for file in runs.glob("amended.*/prompt.md"))
-    assert "A PERSON SAYS: The contract has version 2 now" in prompts
-    assert "MUST HOLD: Command passes: true" in prompts
+    for name in ("amended", "stayed"):
+        prompts = "".join(file.read_text() for file in runs.glob(f"{name}.*/prompt.md"))
+        assert "A PERSON SAYS: The contract has version 2 now" in prompts
+        assert "MUST HOLD: Command passes: true" in prompts
     with project.client_after_run() as client:
         views = client.post("/bus/list_tasks", {"swarm_id": "odd"}).json()["tasks"]
-    assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1), (0, 1)]
+    assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1)] * 3
 
 
 def test_a_question_is_answered_at_the_terminal_of_the_run(project: PlanProject) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from shiftboss.rules.claims.kept_tests import FileRevision, language_of_tests, lost_tests
+from shiftboss.rules.claims.test_scanners.python import parse_python
 
 
 def lost(path: str, before: str, after: str | None) -> list[str]:
@@ -326,3 +330,19 @@ def test_hostile_text_is_scanned_in_reasonable_time(path: str, unit: str) -> Non
     started_at = time.perf_counter()
     lost_tests([FileRevision(path, text, text)])
     assert time.perf_counter() - started_at < 60
+
+
+def test_threads_can_parse_python_at_once(request: pytest.FixtureRequest) -> None:
+    """The garbage collector may run in the middle, and let another thread go on."""
+
+    def let_others_run(_phase: str, _info: dict[str, int]) -> None:
+        time.sleep(0)
+
+    request.addfinalizer(partial(gc.set_threshold, *gc.get_threshold()))
+    request.addfinalizer(lambda: gc.callbacks.remove(let_others_run))
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(50)
+    text = "".join(f"def f{number}(a):\n    return a + ({number} - a)\n" for number in range(100))
+    with ThreadPoolExecutor(3) as threads:
+        modules = list(threads.map(parse_python, [text] * 12))
+    assert {len(module.body) for module in modules} == {100}

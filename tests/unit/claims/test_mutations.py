@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import random
 import textwrap
+import time
 from itertools import product
 
 import pytest
@@ -151,6 +152,21 @@ def test_changes_are_described_in_one_short_line() -> None:
 def test_code_that_cannot_be_parsed_has_no_mutations() -> None:
     assert mutations("a.py", "print 'x'\n", EVERY_LINE) == []
     assert mutations("a.py", "x = " + "(" * 500 + ")" * 500, EVERY_LINE) == []
+
+
+def test_a_file_that_was_written_to_waste_time_is_read_quickly() -> None:
+    terms = " + ".join(f"é{number}" for number in range(900))
+    chained = " or ".join(f"a[{number}] < ö" for number in range(5000))
+    names = " | ".join("Type" for _ in range(900))
+    subscripts = "a" + "[0]" * 900
+    text = f"x = 1 < y\nx = {terms}\nx = {chained}\nx = {names}\nx = {subscripts}\n"
+    started_at = time.perf_counter()
+    found = mutations("a.py", text, EVERY_LINE)
+    assert choose_mutations({"a.py": found}, random.Random(1))
+    assert {"`<` becomes `>=`"} <= {each.change for each in found if each.line == 1}
+    for language in ("a.ts", "a.go", "a.rs"):
+        mutations(language, text.replace(" or ", " || ") + "(" * 9000, EVERY_LINE)
+    assert time.perf_counter() - started_at < 10
 
 
 TYPESCRIPT = """\

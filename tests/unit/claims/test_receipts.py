@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +23,24 @@ from shiftboss.protocol.handoffs import (
     Context,
     Contract,
     Escalation,
+    HeldOutTests,
+    MutantsRequired,
     VerificationPolicy,
     WorkerHandoff,
     canonical_json,
     handoff_hash,
 )
-from shiftboss.protocol.receipts import ReceiptBody
-from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, VerificationJob, Waiver
+from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV2, ReceiptCanary, ReceiptCheck
+from shiftboss.protocol.verdicts import (
+    Canary,
+    Change,
+    CheckResult,
+    Mutant,
+    TestTotals,
+    Verdict,
+    VerificationJob,
+    Waiver,
+)
 from shiftboss.rules.claims.receipt_content import receipt_body
 
 pytestmark = pytest.mark.requirement("OWN-02")
@@ -62,7 +75,12 @@ def handoff(role: str = "Write the service") -> WorkerHandoff:
     )
 
 
-def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptBody:
+def body(
+    summary: str = "Done, “as agreed” ✓",
+    more_checks: Sequence[CheckResult] = (),
+    held_out: HeldOutTests | None = None,
+    **changes: Any,
+) -> ReceiptBodyV2:
     job = VerificationJob(
         swarm_id="s-1",
         bead_id="bd-123.2",
@@ -77,7 +95,8 @@ def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptB
         contract=handoff().contract,
         contract_version=3,
         contract_hash=handoff_hash(handoff()),
-        policy=VerificationPolicy(),
+        policy=VerificationPolicy(mutants=MutantsRequired(require=1)),
+        held_out=held_out,
         waivers=[Waiver(check="scope", subject="x", reason="agreed", granted_by="operator")],
     )
     verdict = Verdict(
@@ -96,7 +115,27 @@ def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptB
                 exit_code=0,
                 output_tail="1 passed, token=secret",
                 duration_ms=40,
+                sandbox="bubblewrap",
+                tests=TestTotals(source="report", ran=3, passed=3, skipped=1),
             ),
+            CheckResult(
+                check="canary",
+                outcome="passed",
+                message="1 of 1",
+                subject="Tests pass: pytest",
+                canaries=[Canary(test="test_a", change="raise at the end", outcome="failed")],
+            ),
+            CheckResult(
+                check="mutants",
+                outcome="passed",
+                message="1 of 2",
+                subject="Tests pass: pytest",
+                mutants=[
+                    Mutant(path="src/a.py", line=3, change="< to <=", killed_by="test_a"),
+                    Mutant(path="src/a.py", line=4, change="+ to -", killed_by=None),
+                ],
+            ),
+            *more_checks,
         ],
         violations=[],
         changes=[Change(path="src/grüße.py", status="R", old_path="src/old.py", mode="100644")],
@@ -123,6 +162,16 @@ def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptB
 
 
 SIGNED = KEY.sign(body())
+UNNOTICED = ReceiptCanary(test="test_a", change="an expected value", outcome="passed")
+
+
+def with_counts(**changes: dict[str, Any]) -> ReceiptCheck:
+    """A check with one member of its tests, canaries or mutants changed."""
+    ((name, members),) = changes.items()
+    whole = next(check for check in body().checks if getattr(check, name) is not None)
+    return whole.model_copy(update={name: getattr(whole, name).model_copy(update=members)})
+
+
 TEXT = canonical_json(SIGNED)
 
 
@@ -205,7 +254,7 @@ def test_no_member_can_be_added(place: tuple[str | int, ...]) -> None:
     if isinstance(holder, dict):
         holder["extra"] = None
     else:
-        holder.append(holder[0])
+        holder.append(holder[0] if holder else "x")
     with pytest.raises(InvalidReceipt):
         check(canonical_json(changed))
 
@@ -225,7 +274,8 @@ def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
         (TEXT.replace(b'"epoch":2', b'"epoch":true'), "epoch"),
         (TEXT.replace(b'"epoch":2', b'"epoch":NaN'), "NaN is not JSON"),
         (TEXT.replace(b'"epoch":2', b'"epoch":' + b"9" * 5000), "not a receipt"),
-        (TEXT.replace(b"shiftboss-receipt/1", b"shiftboss-receipt/2"), "format"),
+        (TEXT.replace(b"shiftboss-receipt/2", b"shiftboss-receipt/1"), "not a receipt"),
+        (TEXT.replace(b"shiftboss-receipt/2", b"shiftboss-receipt/3"), "receipt: .*format"),
         (TEXT.replace(b'"bee"', rb'"\ud800"'), "not a receipt"),
         (TEXT.replace(b'"bee"', b'"\xff"'), "not a receipt"),
         (b"[" * 100_000, "not a receipt"),
@@ -265,7 +315,7 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         json.loads(TEXT)["receipt"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
     signature = base64.b64decode(SIGNED.signature)
-    key.verify(signature, b"shiftboss-receipt/1\n" + receipt.encode())
+    key.verify(signature, b"shiftboss-receipt/2\n" + receipt.encode())
     assert SIGNED.key_id == hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
@@ -278,12 +328,23 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         ({"accepted_at": "2026-01-05T09:00:00Z"}, "accepted_at"),
         ({"diff": body().diff.model_copy(update={"files_changed": 0})}, "diff"),
         ({"checks": [body().checks[0].model_copy(update={"outcome": "failed"})]}, "checks"),
+        ({"checks": [with_counts(tests={"passed": 4})]}, "checks"),
+        ({"checks": [with_counts(canaries={"failed": 2})]}, "checks"),
+        ({"checks": [with_counts(canaries={"total": 0, "failed": 0})]}, "checks"),
+        ({"checks": [with_counts(canaries={"listed": [UNNOTICED]})]}, "checks"),
+        ({"checks": [with_counts(mutants={"killed": 3})]}, "checks"),
     ],
 )
 def test_a_receipt_that_contradicts_itself_is_invalid(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidReceipt, match="contradicts itself") as refused:
         verify_receipt(KEY.sign(body(**changes)), KEY.public_pem)
     assert refused.value.field == field
+
+
+def test_only_a_task_that_owns_no_files_may_have_no_commit_of_its_own() -> None:
+    contract = handoff().contract.model_copy(update={"files_owned": []})
+    signed = KEY.sign(body(commit=BASE, contract=contract))
+    verify_receipt(signed, KEY.public_pem)
 
 
 def test_the_handoff_must_match_the_receipt() -> None:
@@ -296,6 +357,93 @@ def test_the_output_of_a_command_is_only_hashed() -> None:
     assert tail.encode() not in TEXT
     assert SIGNED.receipt.checks[2].output_sha256 == hashlib.sha256(tail.encode()).hexdigest()
     assert SIGNED.receipt.checks[0].output_sha256 is None
+
+
+def test_a_receipt_of_format_1_is_still_verified() -> None:
+    """The file was written by a version that knew no other format."""
+    text = (Path(__file__).parent / "receipt_format_1.json").read_bytes()
+    check(text)
+    assert isinstance(read_receipt(text).receipt, ReceiptBodyV1)
+    for changed in (
+        text.replace(b"shiftboss-receipt/1", b"shiftboss-receipt/2"),
+        text.replace(b'"epoch": 2', b'"epoch": 3'),
+        text.replace(b'"epoch": 2', b'"policy": {}, "epoch": 2'),
+    ):
+        assert changed != text
+        with pytest.raises(InvalidReceipt):
+            check(changed)
+
+
+@pytest.mark.requirement("OWN-13")
+def test_the_receipt_records_how_the_proof_was_tested() -> None:
+    assert isinstance(SIGNED.receipt, ReceiptBodyV2)
+    members = json.loads(TEXT)["receipt"]
+    assert members["policy"] == json.loads(
+        VerificationPolicy(mutants=MutantsRequired(require=1)).model_dump_json()
+    )
+    recorded = members["checks"][2]
+    assert recorded["sandbox"] == "bubblewrap"
+    assert recorded["tests"] == {"source": "report", "ran": 3, "passed": 3, "skipped": 1}
+    assert (recorded["canaries"], recorded["mutants"]) == (None, None)
+    assert members["checks"][3]["canaries"] == {
+        "total": 1,
+        "failed": 1,
+        "listed": [{"test": "test_a", "change": "raise at the end", "outcome": "failed"}],
+    }
+    assert members["checks"][4]["mutants"] == {
+        "total": 2,
+        "killed": 1,
+        "listed": [
+            {"path": "src/a.py", "line": 4, "change": "+ to -", "killed_by": None},
+            {"path": "src/a.py", "line": 3, "change": "< to <=", "killed_by": "test_a"},
+        ],
+    }
+
+
+@pytest.mark.requirement("OWN-13")
+def test_a_receipt_lists_fifty_canaries_and_mutants_and_counts_all() -> None:
+    many = CheckResult(
+        check="canary",
+        outcome="passed",
+        message="",
+        canaries=[Canary(test="t" * 1000, change="c", outcome="failed")] * 60,
+        mutants=[
+            Mutant(path="a.py", line=line, change="c", killed_by="t" if line < 60 else None)
+            for line in range(70)
+        ],
+    )
+    recorded = body(more_checks=[many]).checks[-1]
+    assert recorded.canaries is not None
+    assert recorded.mutants is not None
+    assert (recorded.canaries.total, recorded.canaries.failed) == (60, 60)
+    assert [len(canary.test) for canary in recorded.canaries.listed] == [300] * 50
+    assert (recorded.mutants.total, recorded.mutants.killed) == (70, 60)
+    assert [mutant.line for mutant in recorded.mutants.listed] == [*range(60, 70), *range(40)]
+
+
+@pytest.mark.requirement("OWN-13", "OWN-14")
+@pytest.mark.parametrize("criterion", [None, "Tests pass: pytest tests/secret"])
+def test_a_receipt_does_not_tell_what_held_out_tests_are(criterion: str | None) -> None:
+    held_out = HeldOutTests(files={"tests/secret/test_x.py": "assert f(7) == 9\n"})
+    held_out = held_out.model_copy(update={"criterion": criterion})
+    result = CheckResult(
+        check="held_out",
+        outcome="passed",
+        message="tests/secret/test_x.py passed",
+        subject=criterion or "Tests pass: pytest",
+        exit_code=0,
+        output_tail="tests/secret/test_x.py",
+        tests=TestTotals(source="report", ran=4, passed=4),
+        canaries=[Canary(test="tests/secret/test_x.py", change="secret", outcome="failed")],
+    )
+    signed = KEY.sign(body(more_checks=[result], held_out=held_out))
+    verify_receipt(signed, KEY.public_pem)
+    assert b"secret" not in canonical_json(signed)
+    recorded = canonical_json(signed.receipt.checks[-1])
+    expected = hashlib.sha256(canonical_json(held_out)).hexdigest()
+    assert json.loads(recorded)["held_out_sha256"] == expected
+    assert json.loads(recorded)["tests"]["ran"] == 4
+    assert signed.receipt.checks[-1].subject == (None if criterion else "Tests pass: pytest")
 
 
 @given(JSON_VALUES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -37,9 +37,18 @@ def run(
     run_id: str = "451",
     workflow: str | None = "ci.yml",
     event: str | None = "push",
+    branch: str | None = "main",
 ) -> CiRun:
     listed = [CiJob(name=name, state=job_state) for name, job_state in jobs.items()]
-    return CiRun(run_id=run_id, sha=sha, state=state, workflow=workflow, event=event, jobs=listed)
+    return CiRun(
+        run_id=run_id,
+        sha=sha,
+        state=state,
+        workflow=workflow,
+        event=event,
+        branch=branch,
+        jobs=listed,
+    )
 
 
 def report(*runs: CiRun, complete: bool = True) -> CiReport:
@@ -137,6 +146,51 @@ def test_a_red_rerun_counts_as_red() -> None:
 def test_a_green_rerun_counts_as_green() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
     assert ci_state(judge_ci_report(report(run(GREEN), red), demand())) == "passed"
+
+
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"branch": "elsewhere"},
+        {"branch": "MAIN"},
+        {"branch": ""},
+        {"branch": "#7"},
+        {"event": "workflow_dispatch"},
+        {"event": "schedule"},
+        {"event": "pull_request", "branch": "#7"},
+    ],
+)
+def test_a_run_for_another_branch_or_event_neither_passes_nor_fails(other: dict[str, Any]) -> None:
+    green, red = run(GREEN, run_id="452", **other), run({"test": "failure"}, state="failure")
+    assert ci_state(judge_ci_report(report(green), demand())) == "pending"
+    assert ci_state(judge_ci_report(report(green, red), demand())) == "failed"
+    elsewhere = run({"test": "failure"}, state="failure", run_id="452", **other)
+    assert ci_state(judge_ci_report(report(elsewhere, run(GREEN)), demand())) == "passed"
+
+
+@pytest.mark.requirement("CC-01")
+def test_a_newer_run_of_a_pull_request_replaces_no_failed_one() -> None:
+    """They may be of two pull requests with different targets."""
+    green = run(GREEN, event="pull_request", run_id="452")
+    states: list[tuple[RunState, str]] = [
+        ("failure", "failed"),
+        ("cancelled", "passed"),
+        ("running", "pending"),
+    ]
+    for state, outcome in states:
+        older = run({}, event="pull_request", state=state)
+        assert ci_state(judge_ci_report(report(green, older), demand())) == outcome
+
+
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize("name", ["\N{KELVIN SIGN}it", "kit\N{NO-BREAK SPACE}", "k\u0131t"])
+def test_a_look_alike_is_another_job(name: str) -> None:
+    findings = judge_ci_report(report(run({name: "success"})), demand(["kit"], ()))
+    assert of_job(findings, "kit").outcome == "failed"
+    assert ci_state(judge_ci_report(report(run({" Kit ": "success"})), demand(["kit"], ()))) == (
+        "passed"
+    )
 
 
 def test_a_green_run_of_another_event_does_not_hide_a_red_one() -> None:

@@ -378,3 +378,23 @@ def _paths(data: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str,
         if isinstance(value, dict):
             found += _paths(value, (*above, key))
     return found
+
+
+@pytest.mark.requirement("CC-01")
+def test_the_events_whose_runs_count_can_be_chosen() -> None:
+    def ci(settings: str) -> str:
+        return f"repos:\n  a: {{ci: {{provider: github, repository: o/a{settings}}}}}\n"
+
+    assert read_policy(ci(""), NAME).repos["a"].ci.events == ["push", "pull_request"]
+    chosen = read_policy(ci(", events: [push, merge_group]"), NAME)
+    assert chosen.repos["a"].ci.events == ["push", "merge_group"]
+    for wrong in ("[]", "[Push]", "push"):
+        assert f"{NAME}:2: repos.a.ci.events" in only_problem(ci(f", events: {wrong}"))
+
+
+@pytest.mark.requirement("CC-01")
+def test_job_names_with_look_alike_letters_are_other_jobs() -> None:
+    jobs = "jobs: {kit: {run: [x]}}"
+    text = "repos:\n  a: {path: ., ci: {%s, required_jobs: [%s]}}\n"
+    assert read_policy(text % (jobs, "KIT"), NAME)
+    assert "required_jobs.0" in only_problem(text % (jobs, "\N{KELVIN SIGN}it"))

@@ -15,6 +15,12 @@ from shiftboss.system.git import GitOutput
             "fatal: bad object abc",
         ),
         ("warning: unable to access\n\nerror: no such remote\n", "error: no such remote"),
+        (
+            "remote: hint: grafts\nremote: warning: slow        \nremote: fatal: no blob        \n",
+            "fatal: no blob",
+        ),
+        ("From /repo\nerror: cannot lock ref\nfatal: later\n", "error: cannot lock ref"),
+        ("remote: Repository not found.\n", "Repository not found."),
         ("hint: only advice\n", "hint: only advice"),
         ("", "exit code 128"),
     ],

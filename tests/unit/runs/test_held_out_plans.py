@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from shiftboss.errors import InvalidPlan
+from shiftboss.client.server_address import Server
+from shiftboss.errors import Forbidden, InvalidPlan
 from shiftboss.orchestrator.run.held_out_files import read_held_out
 from shiftboss.orchestrator.run.plan_file import load_plan, read_plan_file
 from shiftboss.orchestrator.run.preflight import Preflight, preflight
+from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.claims.held_out import HELD_OUT_BYTES_MAX
 from shiftboss.rules.plans.held_out import files_named_by
@@ -97,7 +99,7 @@ def test_a_file_that_cannot_be_used_is_a_problem_with_its_line_and_key(project: 
         f"{key}{project.folder}/held-out cannot be read: Is a directory"
     ]
     half = project.folder / "half.py"
-    half.write_bytes(b"x" * (HELD_OUT_BYTES_MAX // 2 + 1))
+    half.write_text("ä" * (HELD_OUT_BYTES_MAX // 10))  # six bytes each in ASCII
     both = project.write({"files": {"a.py": "half.py", "b.py": "half.py"}, "criterion": CRITERION})
     (line,) = problems(both)
     assert line.endswith("held_out.files: the files of a task must have at most 160 KiB together")
@@ -215,6 +217,14 @@ def test_only_plan_check_tells_of_few_visible_tests(project: Project) -> None:
     loaded = read_plan_file(project.write(criteria=["Tests pass: pytest tests/test_new.py"]))
     found = asyncio.run(preflight(loaded, loaded.plan, project.folder, agents=False))
     assert not any("held_out" in line for line in found.warnings)
+
+
+def test_a_run_that_is_not_the_operator_says_how_to_become_it() -> None:
+    client = RunServerClient(Server.at("http://127.0.0.1:1"), "s")
+    with pytest.raises(Forbidden, match="only the operator may hold tests out") as refused:
+        asyncio.run(client.spawn(bead_id="a", held_out={"files": {}}))
+    assert refused.value.field == "held_out"
+    assert "SHIFTBOSS_OPERATOR_TOKEN" in (refused.value.hint or "")
 
 
 def test_a_task_without_test_criteria_names_no_files() -> None:

@@ -89,6 +89,12 @@ def test_a_task_has_one_line_on_a_narrow_terminal(width: int) -> None:
     assert lines[-1] == "... 3 more"
 
 
+@pytest.mark.requirement("OWN-18")
+def test_the_summary_shows_the_warnings_of_landed_tasks() -> None:
+    outcome = RunOutcome(done=True, landed=["task"], warnings={"task": "its receipt is not noted"})
+    assert str(outcome_lines(outcome)[-1]) == "landed    task  its receipt is not noted"
+
+
 @pytest.mark.requirement("OWN-11")
 def test_the_summary_ends_with_the_advice() -> None:
     outcome = RunOutcome(done=False, failed=["task"], stuck={"task": "main has uncommitted files"})

@@ -1,10 +1,22 @@
-"""Reading the server's receipts, and the key that verifies them."""
+"""Reading the server's receipts, the key that verifies them, and what a receipt proves."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.pages import bus_pages
+from shiftboss.errors import InvalidReceipt, ShiftbossError
+
+if TYPE_CHECKING:
+    from shiftboss.protocol.receipts import ReceiptBody
+
+
+class CannotRead(ShiftbossError):
+    code = "cannot_read"
+    title = "The file cannot be read"
 
 
 def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
@@ -16,3 +28,72 @@ def public_key_of(client: Client) -> str:
     """The key that verifies the server's receipts. It comes with every list of them."""
     pem: str = parse_answer(receipt_pages(client, 1)[0], "public_key")["public_key"]
     return pem
+
+
+def read_note_of(name: str) -> tuple[str, bytes]:
+    """The full id of a commit of the repository here, and its note."""
+    # Imported late: everyday commands do without.
+    import asyncio
+
+    return asyncio.run(_read_note(name))
+
+
+async def _read_note(name: str) -> tuple[str, bytes]:
+    from shiftboss.orchestrator.git.notes import read_note
+    from shiftboss.orchestrator.git.repository import GitRepo
+
+    repo = await GitRepo.at(Path.cwd())
+    commit = await repo.commit_of(name)
+    if commit is None:
+        raise CannotRead(f"there is no commit {name} in the repository {Path.cwd()}")
+    return commit, await read_note(repo, commit)
+
+
+def proven_by_file(content: bytes, pem: str) -> list[dict[str, Any]]:
+    """What a file proves: a receipt, or an envelope of one."""
+    # Imported late: only this command needs cryptography.
+    from shiftboss.evidence import attestations
+    from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
+    from shiftboss.protocol.attestations import LandingBody
+
+    if not attestations.is_envelope(content):
+        signed = read_receipt(content)
+        verify_receipt(signed, pem)
+        return [_facts(signed.receipt, pem)]
+    body = attestations.verify_envelope(attestations.read_envelope(content), pem)
+    if isinstance(body, LandingBody):
+        raise InvalidReceipt(
+            f"This is the landing of the receipt {body.receipt_id}, not the receipt",
+            hint=f"shiftboss receipt verify --commit {body.landed_as}",
+        )
+    return [_facts(body, pem)]
+
+
+def proven_by_note(content: bytes, commit: str, pem: str) -> list[dict[str, Any]]:
+    """What the note of a commit proves."""
+    from shiftboss.evidence.attestations import verify_note
+
+    return [
+        _facts(noted.receipt, pem)
+        | ({} if noted.landing is None else {"landed_as": commit, "target": noted.landing.target})
+        for noted in verify_note(content, commit, pem)
+    ]
+
+
+def _facts(body: ReceiptBody, pem: str) -> dict[str, Any]:
+    from shiftboss.evidence.keys import key_id_of
+    from shiftboss.evidence.receipt_verification import public_key
+
+    return {
+        "key_id": key_id_of(public_key(pem)),
+        "receipt_id": body.receipt_id,
+        "swarm_id": body.swarm_id,
+        "bead_id": body.bead_id,
+        "repo": body.repo,
+        "commit": body.commit,
+        "accepted_at": body.accepted_at,
+        "not_checked": [
+            check.subject or check.check for check in body.checks if check.outcome == "unverifiable"
+        ],
+        "waivers": [waiver.model_dump() for waiver in body.waivers],
+    }

@@ -98,7 +98,7 @@ def checks_table(checks: Sequence[Members]) -> Table:
         *(Column(name, no_wrap=True) for name in ("CHECK", "OUTCOME", "TIME")), "DETAILS"
     )
     for check in checks:
-        details = [check.get("subject"), check.get("message") or _exit_code(check)]
+        details = [check.get("subject"), check.get("message") or _evidence(check)]
         table.add_row(
             cell(check["check"]),
             cell(check["outcome"], _STYLES.get(check["outcome"], "")),
@@ -108,9 +108,23 @@ def checks_table(checks: Sequence[Members]) -> Table:
     return table
 
 
-def _exit_code(check: Members) -> str | None:
+def _evidence(check: Members) -> str:
+    """What a check of a receipt is based on, and how it was tested itself."""
     code = check.get("exit_code")
-    return None if code is None else f"exit code {code}"
+    facts = [] if code is None else [f"exit code {code}"]
+    if tests := check.get("tests"):
+        skipped = f", {tests['skipped']} skipped" if tests.get("skipped") else ""
+        facts.append(f"{tests['ran']} tests ran, {tests['passed']} passed{skipped}")
+    # A receipt counts them; a verdict only lists them, and has a message.
+    canaries, mutants = check.get("canaries"), check.get("mutants")
+    if isinstance(canaries, dict):
+        total, failed = canaries["total"], canaries["failed"]
+        facts.append(f"{failed} of {total} sabotaged tests failed as they must")
+    if isinstance(mutants, dict):
+        facts.append(f"{mutants['killed']} of {mutants['total']} mutants noticed")
+    if check.get("sandbox"):
+        facts.append(f"sandbox: {check['sandbox']}")
+    return ", ".join(facts)
 
 
 def _seconds(duration_ms: int) -> str:
@@ -187,6 +201,8 @@ def receipt_summary(signed: Members) -> Table:
         "contract",
         f"version {body['contract_version']}, {body['contract_hash'][:HASH_CHARACTERS]}",
     )
+    if "policy" in body:
+        add_fact(lines, "policy", _policy_text(body["policy"]))
     for waiver in body["waivers"]:
         subject = f"{waiver['check']} ({waiver['subject']})"
         text = f"{subject} by {waiver['granted_by']}: {waiver['reason']}"
@@ -194,6 +210,16 @@ def receipt_summary(signed: Members) -> Table:
     add_fact(lines, "accepted", f"{body['accepted_at']}, claimed {body['claimed_at']}")
     add_fact(lines, "key", signed["key_id"])
     return lines
+
+
+def _policy_text(policy: Members) -> str:
+    """How the work was to be tested. Unknown members are those of another version."""
+    mutants = policy.get("mutants")
+    if isinstance(mutants, dict):
+        mutants = f"at least {mutants.get('require', 0):.0%} noticed"
+    shown = {**policy, "mutants": mutants}
+    names = ("canaries", "mutants", "sandbox", "network")
+    return ", ".join(f"{name}: {shown[name]}" for name in names if shown.get(name) is not None)
 
 
 def strategy_table(strategies: list[Members]) -> Table:

@@ -175,6 +175,7 @@ def _task_outcome(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -
         parts += [f"waived: {row.waived}"] if row.waived else []
         parts += [row.error] if row.error and bead_id in outcome.failed else []
     parts += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
+    parts += [outcome.warnings[bead_id]] if bead_id in outcome.warnings else []
     return "  ".join(parts)
 
 

@@ -301,8 +301,9 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         branch=handoff.branch,
         target=handoff.target,
         target_base=handoff.target_base,
-        # Without a target, all commits count as this task's own.
-        accounted_commits=tx.newest_accepted_commits(handoff.repo_id, ACCOUNTED_COMMITS_MAX)
+        # Without a target, all commits count as this task's own. A worker that may spawn could get
+        # a receipt for anything, so only tasks of the operator account for changes.
+        accounted_commits=tx.newest_planned_commits(handoff.repo_id, ACCOUNTED_COMMITS_MAX)
         if handoff.target is not None
         else [],
         commit=content["commit"],

@@ -203,6 +203,7 @@ def _receipt_row(handoff: Handoff, signed: SignedReceipt, now_ms: int) -> Receip
         accepted_at_ms=now_ms,
         repo_id=handoff.repo_id,
         commit_sha=signed.receipt.commit,
+        planned=handoff.planned,
     )
 
 

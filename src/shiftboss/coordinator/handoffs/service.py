@@ -1,9 +1,8 @@
-"""The operations of handoffs and claims: spawn, complete, scope, receipts, verifiers."""
+"""The operations of handoffs and claims: spawn, complete, scope, verifiers."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from typing import Any
 
@@ -33,9 +32,7 @@ from shiftboss.errors import (
     InvalidRequest,
     OwnershipOverlap,
     RepoBlocked,
-    UnknownReceipt,
     UnknownRepo,
-    UnknownTask,
 )
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
@@ -47,16 +44,11 @@ from shiftboss.protocol.handoff_requests import (
     DisputeContractRequest,
     DisputeView,
     HandoffView,
-    ListReceiptsRequest,
     ListScopeRequestsRequest,
     OwnershipAnswer,
     OwnershipRequest,
     PlanAnswer,
     PlanRequest,
-    ReceiptAnswer,
-    ReceiptLine,
-    ReceiptList,
-    ReceiptRequest,
     RenewClaimAnswer,
     RenewClaimRequest,
     RequestScopeRequest,
@@ -75,8 +67,6 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
-from shiftboss.rules.tasks.tasks import is_reserved
-from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
 
@@ -114,23 +104,25 @@ class HandoffService:
         """A repeated request gets the same answer."""
         self._spawning.check_open()
         refuse_held_out(request)
-        return await self._spawn(request, replace=False)
+        return await self._spawn(request, replace=False, planned=False)
 
     async def spawn_subtask(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """For the operator: also where spawning is not open to all."""
-        return await self._spawn(request, replace=False)
+        return await self._spawn(request, replace=False, planned=True)
 
     async def replace_handoff(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """For the operator: replaces the contract in force by a new version."""
-        return await self._spawn(request, replace=True)
+        return await self._spawn(request, replace=True, planned=True)
 
-    async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+    async def _spawn(
+        self, request: SpawnSubtaskRequest, *, replace: bool, planned: bool
+    ) -> SpawnAnswer:
         try:
-            return await self._give_contract(request, replace=replace)
+            return await self._give_contract(request, replace=replace, planned=planned)
         except (OwnershipOverlap, RepoBlocked) as error:
             refusal, now_ms = error, self._clock()
             await self._store.write(
@@ -139,7 +131,9 @@ class HandoffService:
             )
             raise
 
-    async def _give_contract(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+    async def _give_contract(
+        self, request: SpawnSubtaskRequest, *, replace: bool, planned: bool
+    ) -> SpawnAnswer:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
         path = self._repo_path(request.repo)
@@ -160,6 +154,7 @@ class HandoffService:
                 request,
                 survey,
                 replace=replace,
+                planned=planned,
                 now_ms=now_ms,
                 target_base=target_base,
                 policy=self._policy,
@@ -263,39 +258,7 @@ class HandoffService:
     async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
         return await write_once(self._store, self._clock, scope_requests.waive, request, key)
 
-    # -- receipts and strategies
-
-    async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
-        row, task = await self._store.read(
-            lambda tx: (
-                tx.receipt_of_task(request.swarm_id, request.bead_id),
-                tx.task(request.swarm_id, request.bead_id),
-            )
-        )
-        if row is None and task is None and not is_reserved(request.bead_id):
-            raise UnknownTask(request.bead_id)
-        if row is None:
-            raise UnknownReceipt(
-                f"{request.bead_id} has no receipt",
-                field="bead_id",
-                hint="a task gets one when its completion is accepted",
-            )
-        return ReceiptAnswer(
-            signed_receipt=json.loads(row.body), public_key=self._evidence.public_key
-        )
-
-    async def list_receipts(
-        self, request: ListReceiptsRequest, _key: str | None = None
-    ) -> ReceiptList:
-        rows = await self._store.read(
-            lambda tx: tx.receipts_after(_parse_page_mark(request.after), request.limit)
-        )
-        full = len(rows) == request.limit
-        return ReceiptList(
-            receipts=[_receipt_line(row) for row in rows],
-            next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
-            public_key=self._evidence.public_key,
-        )
+    # -- strategies
 
     async def swarm_plan(self, request: PlanRequest, _key: str | None = None) -> PlanAnswer:
         now_ms = self._clock()
@@ -400,25 +363,3 @@ def _parse_verdict(data: dict[str, Any]) -> Verdict:
             field="verdict",
         )
     return verdict
-
-
-def _parse_page_mark(after: str) -> tuple[int, str]:
-    """(accepted_at_ms, receipt_id) of the last row of the page before."""
-    at_ms, _, receipt_id = after.partition(":")
-    if not after:
-        return 0, ""
-    # Bounded, because a store cannot hold larger numbers.
-    if not (at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15 and receipt_id):
-        raise InvalidRequest("after: must be the next_after of another page", field="after")
-    return int(at_ms), receipt_id
-
-
-def _receipt_line(row: ReceiptRow) -> ReceiptLine:
-    return ReceiptLine(
-        receipt_id=row.receipt_id,
-        swarm_id=row.swarm_id,
-        bead_id=row.task_id,
-        title=row.title,
-        commit=row.commit_sha,
-        accepted_at=row.accepted_at_ms,
-    )

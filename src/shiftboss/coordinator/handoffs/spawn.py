@@ -52,6 +52,7 @@ def spawn(
     survey: Survey,
     *,
     replace: bool,
+    planned: bool,
     now_ms: int,
     target_base: str | None = None,
     policy: ActivePolicy | None = None,
@@ -60,6 +61,7 @@ def spawn(
     """Store the contract of a task, reserve its files, and lock its repo if the policy has one.
 
     `replace` is for the operator only: other callers cannot change a contract that is in force.
+    `planned`: the operator asks. A contract that the operator repeats is planned from then on.
     `target_base` is the current commit of the target branch.
     """
     take_swarm(tx, request.swarm_id, now_ms)
@@ -68,7 +70,9 @@ def spawn(
     handoff = _handoff(tx, request, survey, task)
     check_held_out(request.held_out, handoff.contract.success_criteria)
     current = tx.handoff(request.swarm_id, request.bead_id)
-    proposed = _row(request, survey, handoff, current, now_ms)._replace(target_base=target_base)
+    proposed = _row(request, survey, handoff, current, now_ms)._replace(
+        target_base=target_base, planned=planned
+    )
     if policy is not None and repo_name is not None:
         branch = policy.branch_for(repo_name, request)
         demand = policy.demand(repo_name, survey.toplevel, branch)
@@ -82,6 +86,8 @@ def spawn(
     if current is not None and _is_repeat(current, proposed, replace=replace):
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         in_force = current
+        if planned and not current.planned:
+            tx.mark_planned(current)
     else:
         _check_may_change(tx, current, replace=replace)
         _lock(tx, request, handoff, policy, repo_name, now_ms)

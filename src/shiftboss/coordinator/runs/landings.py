@@ -151,11 +151,11 @@ def reported_landing(
     return landing, handoff
 
 
-def accepted_commits(tx: Transaction, request: ReportLandedRequest) -> list[str]:
-    """The accepted commits whose squash can stand for the reported work: its own, and those of its
-    merge tasks."""
-    accepted = [tx.landing(request.swarm_id, name) for name in merge_tasks_of(request.bead_id)]
-    return [request.commit, *(landing.commit_sha for landing in accepted if landing is not None)]
+def accepted_commits(tx: Transaction, swarm_id: str, task_id: str, commit: str) -> list[str]:
+    """The accepted commits whose squash can stand for the accepted `commit` of a task: itself, and
+    those of its merge tasks."""
+    accepted = [tx.landing(swarm_id, name) for name in merge_tasks_of(task_id)]
+    return [commit, *(landing.commit_sha for landing in accepted if landing is not None)]
 
 
 def record_landed(

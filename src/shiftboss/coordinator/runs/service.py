@@ -177,7 +177,11 @@ class RunService:
         """Whether the landed commit stands for the accepted one, which then is on no branch."""
         if handoff.landing != "squash":
             return False
-        accepted = await self._store.read(lambda tx: landings.accepted_commits(tx, request))
+        accepted = await self._store.read(
+            lambda tx: landings.accepted_commits(
+                tx, request.swarm_id, request.bead_id, request.commit
+            )
+        )
         return await self._evidence.is_squash_of(
             handoff.repo, request.landed_commit, request.commit, accepted, request.target
         )

@@ -34,6 +34,8 @@ from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChang
 from shiftboss.rules.paths.patterns import Scope
 
 FILE_BYTES_MAX: Final = 200_000
+# Finding the mutations of this much takes seconds, if it was written for that.
+ALL_BYTES_MAX: Final = 1_000_000
 SECONDS_MAX: Final = 120.0
 # A mutant that needs longer than this and than three green runs counts as an endless loop.
 LIMIT_SECONDS_MIN: Final = 2.0
@@ -127,7 +129,9 @@ class _Trials:
     async def confirm(self, ordered: Sequence[LocatedMutation], run: RunMutant) -> list[MutantRun]:
         """Make sure that the survivors were what the tests used, by running all of them at once in
         another way. Only if the tests notice them now, the trials are made again in that way."""
-        survivors = [(each.path, each.mutation) for each in self._runs]
+        survivors = [
+            (each.path, each.mutation) for each in self._runs if each.outcome == "survived"
+        ]
         at_once = together(survivors)
         result = await run(mutated_files(self._texts, at_once), self._limit_seconds)
         runs = runs_of(at_once, result)
@@ -193,14 +197,14 @@ async def _texts(work: ChangedWork, policy: VerificationPolicy) -> dict[str, str
         and is_mutable(file.path)
         and not generated.covers(file.path)
     ]
-    if len(files) > DIFFED_FILES_MAX:
-        files = random.SystemRandom().sample(files, DIFFED_FILES_MAX)
     if not files:
         return {}
+    files = random.SystemRandom().sample(files, min(len(files), DIFFED_FILES_MAX))
     old = [file.old_blob for file in files if file.old_mode != NO_MODE]
     sizes = {found.id: found.size for found in await work.mirror.look_up(old) if found is not None}
     files = [file for file in files if sizes.get(file.old_blob, 0) <= FILE_BYTES_MAX]
-    contents = await work.mirror.read([file.blob for file in files], FILE_BYTES_MAX)
+    blobs = [file.blob for file in files]
+    contents = await work.mirror.read(blobs, FILE_BYTES_MAX, ALL_BYTES_MAX)
     texts = {}
     for file in files:
         text = _decoded(contents.get(file.blob))

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
 from shiftboss.evidence.mirror.changes import changes_of, net_change, plain_change
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.squashes import SquashHistory
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
@@ -25,10 +26,14 @@ from shiftboss.rules.claims.verdicts import (
 from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
+from shiftboss.rules.paths.shadowing import Shadowing, included_patterns, is_makefile
 
 # How many commits with a receipt are compared with what the target brought. There are as many as
 # tasks that landed side by side.
 TIPS_MAX: Final = 50
+MAKEFILES_MAX: Final = 50
+MAKEFILE_BYTES_MAX: Final = 256 * 1024
+INCLUDE_DEPTH: Final = 4
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -81,7 +86,7 @@ async def unaccounted_changes(
     base nor any accounted commit has: a merge can take either side and shows no change of its own.
     """
     assert claim.base is not None
-    unaccounted = await _unaccounted(mirror, claim, job, commits)
+    unaccounted, squashed = await _unaccounted(mirror, claim, job, commits)
     if not unaccounted:
         return []
     changes = await changes_of(
@@ -89,8 +94,10 @@ async def unaccounted_changes(
     )
     if commits.start == claim.base:
         return changes
-    accounted = [sha for sha in commits.from_target if sha not in unaccounted]
-    explained = await _file_states(mirror, claim.base, _tips(accounted, commits.parents)[:TIPS_MAX])
+    # The files of a squash include what was on the target before: only its work explains a file.
+    accounted = [sha for sha in commits.from_target if sha not in {*unaccounted, *squashed}]
+    tips = [*_tips(accounted, commits.parents), *squashed.values()]
+    explained = await _file_states(mirror, claim.base, tips[:TIPS_MAX])
     return changes + [
         CommitChange(commits.start, True, file)
         for file in await plain_change(mirror, claim.base, commits.start)
@@ -120,7 +127,8 @@ async def check_target(
 
 async def _unaccounted(
     mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, commits: CommitRange
-) -> frozenset[str]:
+) -> tuple[frozenset[str], dict[str, str]]:
+    """The target's commits without a receipt, and its squashes of work with one."""
     commit = claim.commit
     assert commit is not None
     listed = [sha for sha in (job.target_base, *job.accounted_commits) if sha is not None]
@@ -135,7 +143,9 @@ async def _unaccounted(
         # accounts for nothing in the target.
         earlier = [sha for sha in accounted if sha in commits.parents and sha != commit]
         outside = await _outside_of(mirror, commit, [claim.base, *earlier])
-    return outside.intersection(commits.from_target)
+    candidates = [sha for sha in commits.from_target if sha in outside]
+    squashed = await SquashHistory(mirror.run).genuine(candidates, accounted) if accounted else {}
+    return frozenset(candidates).difference(squashed), squashed
 
 
 async def _with_parents(mirror: Mirror, commit: str, base: str) -> dict[str, list[str]]:
@@ -194,6 +204,7 @@ def _merged(parents: dict[str, list[str]], commit: str) -> frozenset[str]:
 class ClaimedWork(NamedTuple):
     """What the task changed. `target` is the tip of the target branch. `unaccounted` are changes
     that came with a merge of it and have no receipt; `base_names` is empty unless there are any.
+    `includes` maps what Makefiles include to the Makefile.
     """
 
     commits: CommitRange
@@ -202,6 +213,7 @@ class ClaimedWork(NamedTuple):
     target: str | None
     unaccounted: list[CommitChange]
     base_names: frozenset[str]
+    includes: dict[str, str]
 
 
 async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> ClaimedWork:
@@ -218,7 +230,8 @@ async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) 
     base_names = await _names(mirror, claim.base) if unaccounted else []
     merged = commits.merged if target is None else frozenset[str]()
     work = CommittedWork(net.files, own, await _links(mirror, net.files), names, merged)
-    return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names))
+    includes = await _make_includes(mirror, claim.commit, names)
+    return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names), includes)
 
 
 async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
@@ -229,10 +242,13 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     contract = job.contract
     ownership = Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
     claimed = [path for path in job.files_touched if not is_waived(job.waivers, "scope", [path])]
-    violations = violations_of(work.work, ownership, claimed)
+    shadowing = Shadowing(
+        ownership, work.work.names, contract.success_criteria, job.policy.setup, work.includes
+    )
+    violations = violations_of(work.work, ownership, claimed, shadowing)
     if work.unaccounted:
         assert job.target is not None
-        guard = TargetGuard(job.contract, job.policy, work.base_names)
+        guard = TargetGuard(job.contract, job.policy, work.base_names, shadowing)
         reported = {violation.path for violation in violations}
         brought = guard.violations(job.target, work.unaccounted)
         violations += [violation for violation in brought if violation.path not in reported]
@@ -244,6 +260,24 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
 async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:
     blobs = [file.blob for file in files if file.new_mode == SYMLINK]
     return await mirror.read(blobs, LINK_BYTES_MAX) if blobs else {}
+
+
+async def _make_includes(mirror: Mirror, commit: str, names: Sequence[str]) -> dict[str, str]:
+    """What the Makefiles of the commit include, and what those files include."""
+    includes: dict[str, str] = {}
+    makefiles = [name for name in names if is_makefile(name)][:MAKEFILES_MAX]
+    for _ in range(INCLUDE_DEPTH):
+        if not makefiles:
+            break
+        by_object = {f"{commit}:{name}": name for name in makefiles}
+        new: dict[str, str] = {}
+        for key, content in (await mirror.read(list(by_object), MAKEFILE_BYTES_MAX)).items():
+            text = content.decode(errors="replace")
+            new |= dict.fromkeys(included_patterns(by_object[key], text), by_object[key])
+        new = {pattern: name for pattern, name in new.items() if pattern not in includes}
+        includes |= new
+        makefiles = [name for name in names if name in new][:MAKEFILES_MAX]
+    return includes
 
 
 async def _names(mirror: Mirror, commit: str) -> list[str]:

@@ -89,8 +89,9 @@ class CommitUnderTest:
         self, argv: Sequence[str], overlay: Mapping[str, bytes | None] = MappingProxyType({})
     ) -> CommandRun | None:
         """In a new checkout, with the files of `overlay`. None if its setup fails."""
+        tested = replace(self, paths={*self.paths, *overlay})
         async with self.checkout(overlay) as checkout:
-            return await self.run_in(checkout, argv)
+            return await tested.run_in(checkout, argv)
 
     async def run_in(
         self, checkout: CheckoutWithSetup, argv: Sequence[str], seconds: float | None = None

@@ -69,7 +69,7 @@ _DEVICE_LINKS: Final = {
 # Root could change the running system through these.
 _PROC_READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _STATUS: Final = struct.Struct("=i")
-_DESCRIPTORS_MAX: Final = 65_536
+_DESCRIPTORS_MAX: Final = 4096
 
 
 class Mount(NamedTuple):

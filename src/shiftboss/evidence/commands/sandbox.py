@@ -120,11 +120,13 @@ def state_paths(folder: Path) -> list[Path]:
 
 
 def _usual_secrets() -> list[Path]:
-    """With the checkouts of all servers of this user, and the state of one in the home folder."""
+    """With the checkouts of all servers of this user, the work trees of all agents, and the state
+    of a server in the home folder."""
     home = Path.home()
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    checkouts = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "shiftboss"
+    trees = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "shiftboss"
     secrets = [home / name for name in (*_SECRETS.split(), STATE_FOLDER)]
-    return [*secrets, caches / "shiftboss", *map(Path, _SERVICES.split())]
+    return [*secrets, checkouts, trees, *map(Path, _SERVICES.split())]
 
 
 def _tools_in_temporary_folders() -> list[Path]:

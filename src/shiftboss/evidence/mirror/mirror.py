@@ -24,6 +24,7 @@ from typing import Final
 from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
+from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
 from shiftboss.system.git import GitOutput, checked, git
 
@@ -34,6 +35,7 @@ QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
 VARIANTS: Final = "refs/variants/"
+PROMISED: Final = "refs/promised/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
@@ -74,7 +76,10 @@ class Mirror:
             if not self.path.exists():
                 await self._create()
             maintenance = "--auto-maintenance" if maintain else "--no-auto-maintenance"
-            output = await self._fetch([maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*")
+            options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
+            output = await self._fetch(self._source, options, refspec)
+            if output.code != 0 and await self._fetch_promised(output.first_error):
+                output = await self._fetch(self._source, options, refspec)
         if output.code != 0:
             raise EvidenceUnavailable(
                 f"{self._source} cannot be fetched: {output.first_error}",
@@ -84,7 +89,8 @@ class Mirror:
     async def hold(self, commit: str) -> None:
         """Fetch a commit that may be on no branch, and keep it."""
         async with self._fetching:
-            await self._fetch(["--no-auto-maintenance"], f"+{commit}:{BASES}{commit}")
+            refspec = f"+{commit}:{BASES}{commit}"
+            await self._fetch(self._source, ["--no-auto-maintenance"], refspec)
 
     async def kind_at_source(self, name: str) -> str | None:
         """The kind of the object in the repository itself. None: it is missing, or the repository
@@ -148,14 +154,28 @@ class Mirror:
     def _is_local(self) -> bool:
         return self._source.startswith("/")
 
-    async def _fetch(self, options: Sequence[str], refspec: str) -> GitOutput:
+    async def _fetch_promised(self, error: str) -> bool:
+        """Fetch what a partial clone lacks. False if the repository is complete.
+
+        Raises EvidenceUnavailable if the objects are on another machine."""
+        promisors = await promisors_of(Path(self._source)) if self._is_local else []
+        for number, promisor in enumerate(promisors):
+            if promisor.folder is None:
+                raise incomplete(self._source, promisor, error)
+            refspec = f"+refs/heads/*:{PROMISED}{number}/*"
+            output = await self._fetch(str(promisor.folder), ["--no-auto-maintenance"], refspec)
+            if output.code != 0:
+                raise incomplete(self._source, promisor, output.first_error)
+        return bool(promisors)
+
+    async def _fetch(self, source: str, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start with our own settings.
         upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
-        seconds = await self._check_before_fetch() if self._is_local else FETCH_SECONDS
+        seconds = await self._check_before_fetch(source) if self._is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
-                *("--no-recurse-submodules", *upload_pack, *options, "--", self._source, refspec),
+                *("--no-recurse-submodules", *upload_pack, *options, "--", source, refspec),
             ],
             self.path,
             seconds=seconds,
@@ -165,14 +185,14 @@ class Mirror:
             },
         )
 
-    async def _check_before_fetch(self) -> float:
+    async def _check_before_fetch(self, source: str) -> float:
         """The time limit of the fetch. The first fetch copies everything, which may take long; then
         the objects are checked, too."""
         is_first = not ((self.path / BRANCHES).exists() or (self.path / "packed-refs").exists())
-        special = await asyncio.to_thread(special_file, Path(self._source), with_objects=is_first)
+        special = await asyncio.to_thread(special_file, Path(source), with_objects=is_first)
         if special is not None:
             raise EvidenceUnavailable(
-                f"{self._source} cannot be fetched: {special} is neither a file nor a folder",
+                f"{source} cannot be fetched: {special} is neither a file nor a folder",
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS

@@ -7,7 +7,7 @@ is what git makes of its parent and that work.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.rules.runs.squash import COMMIT_TRAILER
@@ -57,6 +57,25 @@ class SquashHistory:
             "the commits since the squash",
         )
         return commit in since.decode().split()
+
+    async def genuine(self, commits: Sequence[str], accepted: Collection[str]) -> dict[str, str]:
+        """Those of the commits that are squashes of accepted work and have its content, each with
+        the accepted commit."""
+        if not commits:
+            return {}
+        output = await self._run(
+            [
+                *("log", "--no-walk=unsorted", f"--grep=^{COMMIT_TRAILER}: "),
+                *(f"--format={_FORMAT}", *commits[:CHECKS_MAX]),
+            ]
+        )
+        lines = checked(output, "the squashed work").decode(errors="replace").splitlines()
+        squashes = [squash for line in lines if (squash := _parse(line)) is not None]
+        return {
+            squash.commit: squash.verified
+            for squash in squashes
+            if squash.verified in accepted and await self._is_genuine(squash)
+        }
 
     async def joined(self, tip: str, work: str) -> str:
         """The commit to merge the work into. Work that was built on other work, which the tip has

@@ -16,7 +16,9 @@ from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from shiftboss.evidence.port import Evidence
 from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_evidence_process
+from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.rules.claims.statements import StatementBody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +64,9 @@ class EvidenceProxy:
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
         return self._key.sign(body)
+
+    def attest(self, body: StatementBody) -> Envelope:
+        return self._key.attest(body)
 
     async def connect(self) -> EvidenceConnection:
         """Start the process unless it runs. A start continues when its caller is cancelled, because

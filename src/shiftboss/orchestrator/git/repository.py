@@ -204,6 +204,11 @@ class GitRepo:
         )
         return checked(output, "creating a commit")
 
+    async def committer(self) -> str:
+        """Name, address and time, as git writes them into a commit."""
+        output = await self.run(["var", "GIT_COMMITTER_IDENT"], environment=await self._identity())
+        return checked(output, "the identity of the committer")
+
     async def _identity(self) -> dict[str, str]:
         """Variables for an identity, if the user has configured none. Git would derive one from
         the host name."""

@@ -30,6 +30,7 @@ from shiftboss.orchestrator.landing.lander import (
     LandingRefused,
     merges_of,
 )
+from shiftboss.orchestrator.landing.receipt_notes import note_landing
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus
 from shiftboss.orchestrator.run.run_context import RunContext
@@ -47,12 +48,13 @@ from shiftboss.rules.runs.merge_tasks import (
 POSTPONED_MAX: Final = 3
 _UNFINISHED: Final = ("open", "queued", "active", "failed")
 # What a handoff and accepted work have in common.
-_KEPT_MEMBERS: Final = ("bead_id", "repo", "branch", "target", "policy", "landing")
+_KEPT_MEMBERS: Final = ("bead_id", "repo", "branch", "target", "policy", "landing", "base_commit")
 
 
 class LandingQueue:
     """`stuck` are the tasks that cannot land now, with the reason. `unlandable` are those that a
-    person has to look at. With `only`, other tasks are left alone."""
+    person has to look at. `warnings` are about tasks that have landed. With `only`, other tasks are
+    left alone."""
 
     def __init__(self, run: RunContext, lander: Lander, only: frozenset[str] = frozenset()) -> None:
         self._run = run
@@ -62,6 +64,7 @@ class LandingQueue:
         self._postponed: Counter[str] = Counter()
         self.stuck: dict[str, str] = {}
         self.unlandable: set[str] = set()
+        self.warnings: dict[str, str] = {}
 
     async def land_all(self, plan_status: PlanStatus) -> bool:
         """Land everything that can land now. Returns whether anything has changed."""
@@ -148,7 +151,10 @@ class LandingQueue:
             return False
         match outcome:
             case Landed():
+                # Before the report: if the run is killed in between, the next one lands it again.
+                warning = await self._note(task, outcome)
                 await self._report_landed(task, outcome)
+                self._warn(bead_id, warning)
             case LandingConflict():
                 others = [_describe(commit) for commit in outcome.others]
                 await self._create_merge_task(task, plan_status, outcome.paths, others, "")
@@ -175,8 +181,7 @@ class LandingQueue:
         self._run.progress.row(bead_id).landed = landed.commit
         self._run.progress.stage(bead_id, "landed")
         self._run.progress.log(bead_id, f"landed on {task['target']} as {landed.commit[:12]}")
-        if landed.warning:
-            self._run.progress.log(bead_id, landed.warning)
+        self._warn(bead_id, landed.warning)
 
     async def _create_merge_task(
         self,
@@ -262,6 +267,7 @@ class LandingQueue:
             return
         if isinstance(outcome, Landed):
             self._run.progress.log(work.bead_id, f"landed again as {outcome.commit[:12]}")
+            self._warn(work.bead_id, await self._note(task, outcome))
         else:
             self._set_stuck(
                 work.bead_id, f"{handoff['target']} no longer has it, and it no longer merges"
@@ -283,6 +289,15 @@ class LandingQueue:
             swarm_id=self._run.client.swarm_id,
             landing=task["landing"],
         )
+
+    async def _note(self, task: dict[str, Any], landed: Landed) -> str:
+        place = self._run.command_place
+        return await note_landing(self._run.client, task, landed.commit, place)
+
+    def _warn(self, bead_id: str, warning: str) -> None:
+        if warning:
+            self.warnings[original_of(bead_id)] = warning
+            self._run.progress.log(bead_id, warning)
 
     def _postpone(self, bead_id: str, error: ShiftbossError) -> None:
         """Git or the check could not run. That may be temporary, so it is tried a few times."""

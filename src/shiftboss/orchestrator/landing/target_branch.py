@@ -89,6 +89,7 @@ class TargetBranch:
         if _NO_FAST_FORWARD in output.err or tip != old:
             return None
         lines = [line.strip() for line in output.err.splitlines() if line.strip()]
+        lines = [line for line in lines if not line.startswith(("hint:", "warning:"))]
         message = " ".join(lines).removeprefix("error: ").removesuffix("Aborting").strip()
         return TargetBlocked(
             f"{self._branch} is checked out in {checkout.folder} and cannot be updated there: "

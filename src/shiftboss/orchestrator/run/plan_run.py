@@ -71,7 +71,7 @@ class RunOutcome:
     """`done` if everything has landed, or was accepted where landing is left to the user, or was
     cancelled. `held` are the waiting tasks that a person can help with one command: an answer, a
     larger budget, the end of a pause, a review. `stuck` has the reason for each task that cannot
-    continue."""
+    continue. `warnings` are about tasks that have landed, such as a receipt that was not noted."""
 
     done: bool
     landed: list[str] = field(default_factory=list)
@@ -81,6 +81,7 @@ class RunOutcome:
     held: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     stuck: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
 
     @classmethod
@@ -232,7 +233,7 @@ def _outcome(
     # A merge task that is held holds the task that it merges.
     held = {original_of(bead_id): text for bead_id, text in plan_status.held.items()}
     stuck = {**task_starter.stuck, **held, **blocked, **landing_queue.stuck}
-    outcome = RunOutcome(done=False, stuck=stuck)
+    outcome = RunOutcome(done=False, stuck=stuck, warnings=landing_queue.warnings)
     for task in run.plan.tasks:
         if plan_status.has_landed(task.id) and task.id not in landing_queue.stuck:
             outcome.landed.append(task.id)
@@ -297,7 +298,9 @@ def landing_outcome(
 ) -> RunOutcome:
     """The outcome of `shiftboss land`."""
     selected = [task.id for task in run.plan.tasks if not only or task.id in only]
-    return landing_outcome_of(selected, run.client.swarm_id, plan_status, landing_queue.stuck)
+    outcome = landing_outcome_of(selected, run.client.swarm_id, plan_status, landing_queue.stuck)
+    outcome.warnings = landing_queue.warnings
+    return outcome
 
 
 def landing_outcome_of(

@@ -42,7 +42,7 @@ class RunServerClient:
         self.server = server
         self.swarm_id = swarm_id
         self._operator_token = operator_token
-        self._runs_as_operator = False
+        self._runs_as_operator = operator_token is not None
         self._outage = _Outage(server.address, report or (lambda _: None))
         self._http = HttpClient(server)
 
@@ -104,14 +104,17 @@ class RunServerClient:
     async def _call_as_run(
         self, operation: str, operator_operation: str, members: Mapping[str, object]
     ) -> dict[str, Any]:
-        if not self._runs_as_operator:
+        """As the operator, if the run knows the token: what the operator planned accounts for more
+        than what a worker asked for."""
+        if self._runs_as_operator:
             try:
-                return await self._post(f"/bus/{operation}", members)
+                return await self._post(f"/operator/{operator_operation}", members)
             except Forbidden:
-                if self._operator_token is None:
-                    raise self._may_not_spawn() from None
-                self._runs_as_operator = True
-        return await self._call_as_operator(operator_operation, members)
+                self._runs_as_operator = False
+        try:
+            return await self._post(f"/bus/{operation}", members)
+        except Forbidden:
+            raise self._may_not_spawn() from None
 
     async def _call_as_operator(
         self, operator_operation: str, members: Mapping[str, object]

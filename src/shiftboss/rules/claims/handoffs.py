@@ -34,7 +34,7 @@ class Handoff(NamedTuple):
     `repo_id` is the same for all work trees of a repository. For a repo of the policy, `repo_name`
     is its name and `ci` the required CI (a CiDemand as JSON). `model` is the model that the worker
     should use. `target_base` is the tip of the target when the task was spawned. `held_out` is the
-    hash of the tests that only the verifier sees.
+    hash of the tests that only the verifier sees. `planned`: the operator spawned it, not a worker.
     """
 
     swarm_id: str
@@ -59,6 +59,7 @@ class Handoff(NamedTuple):
     landing: str = "merge"  # or squash
     review: str = "none"  # or required
     held_out: str | None = None
+    planned: bool = False
 
     @property
     def lands_later(self) -> bool:

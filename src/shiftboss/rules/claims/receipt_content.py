@@ -1,14 +1,40 @@
-"""Builds the receipt of an accepted claim, before it is signed."""
+"""Builds the receipt of an accepted claim, before it is signed.
+
+A receipt says how its checks were tested: which sandbox contained them, which tests ran, and
+whether these notice sabotage and mutants. It never says what held-out tests are.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from typing import Final
 
 from pydantic import JsonValue
 
-from shiftboss.protocol.receipts import RECEIPT_FORMAT, DiffSummary, ReceiptBody, ReceiptCheck
-from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob
+from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
+from shiftboss.protocol.receipts import (
+    LISTED_MAX,
+    RECEIPT_FORMAT,
+    DiffSummary,
+    ReceiptBodyV2,
+    ReceiptCanaries,
+    ReceiptCanary,
+    ReceiptCheck,
+    ReceiptMutant,
+    ReceiptMutants,
+    ReceiptTests,
+)
+from shiftboss.protocol.verdicts import (
+    Canary,
+    CheckResult,
+    Mutant,
+    TestTotals,
+    Verdict,
+    VerificationJob,
+)
+
+# Of the names of tests and changes, which come from the work.
+NAME_CHARACTERS_MAX: Final = 300
 
 
 def receipt_id_of(swarm_id: str, task_id: str, claim_id: int, claimed_at_ms: int) -> str:
@@ -30,12 +56,12 @@ def receipt_body(
     verified_at: str,
     accepted_at: str,
     server_version: str,
-) -> ReceiptBody:
+) -> ReceiptBodyV2:
     """The part of the receipt that is signed."""
     assert verdict.accepted
     assert verdict.commit is not None
     assert verdict.tree is not None
-    return ReceiptBody(
+    return ReceiptBodyV2(
         format=RECEIPT_FORMAT,
         receipt_id=receipt_id,
         swarm_id=job.swarm_id,
@@ -61,28 +87,104 @@ def receipt_body(
             target_commit=verdict.target_commit,
             merged_from_target=verdict.merged_from_target,
         ),
-        checks=_checks(verdict.checks),
+        checks=[_check(job, check) for check in verdict.checks],
         waivers=job.waivers,
         ci=_ci(job, verdict),
         claimed_at=claimed_at,
         verified_at=verified_at,
         accepted_at=accepted_at,
         server_version=server_version,
+        policy=job.policy.model_dump(mode="json"),
     )
 
 
-def _checks(checks: Sequence[CheckResult]) -> list[ReceiptCheck]:
-    return [
-        ReceiptCheck(
-            check=check.check,
-            subject=check.subject,
-            outcome=check.outcome,
-            exit_code=check.exit_code,
-            duration_ms=check.duration_ms,
-            output_sha256=_output_hash(check.output_tail),
-        )
-        for check in checks
-    ]
+def _check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
+    if check.check == "held_out":
+        return _held_out_check(job, check)
+    return ReceiptCheck(
+        check=check.check,
+        subject=check.subject,
+        outcome=check.outcome,
+        exit_code=check.exit_code,
+        duration_ms=check.duration_ms,
+        output_sha256=_output_hash(check.output_tail),
+        sandbox=check.sandbox,
+        tests=_tests(check.tests),
+        canaries=_canaries(check.canaries),
+        mutants=_mutants(check.mutants),
+        held_out_sha256=None,
+    )
+
+
+def _held_out_check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
+    """Only how many there were and how they ended: a receipt is public, and the tests may be used
+    again. Their own criterion names their files."""
+    is_public = check.subject in job.contract.success_criteria
+    return ReceiptCheck(
+        check=check.check,
+        subject=check.subject if is_public else None,
+        outcome=check.outcome,
+        exit_code=check.exit_code,
+        duration_ms=check.duration_ms,
+        output_sha256=None,
+        sandbox=check.sandbox,
+        tests=_tests(check.tests),
+        canaries=None,
+        mutants=None,
+        held_out_sha256=held_out_hash(job.held_out),
+    )
+
+
+def held_out_hash(held_out: HeldOutTests | None) -> str | None:
+    """Lets the one who has the tests prove that it was these."""
+    return None if held_out is None else hashlib.sha256(canonical_json(held_out)).hexdigest()
+
+
+def _tests(totals: TestTotals | None) -> ReceiptTests | None:
+    if totals is None:
+        return None
+    return ReceiptTests(
+        source=totals.source, ran=totals.ran, passed=totals.passed, skipped=totals.skipped
+    )
+
+
+def _canaries(canaries: list[Canary]) -> ReceiptCanaries | None:
+    if not canaries:
+        return None
+    return ReceiptCanaries(
+        total=len(canaries),
+        failed=sum(canary.outcome == "failed" for canary in canaries),
+        listed=[
+            ReceiptCanary(
+                test=_clipped(canary.test), change=_clipped(canary.change), outcome=canary.outcome
+            )
+            for canary in canaries[:LISTED_MAX]
+        ],
+    )
+
+
+def _mutants(mutants: list[Mutant]) -> ReceiptMutants | None:
+    """Those that survived come first: they show what the tests do not check."""
+    if not mutants:
+        return None
+    survivors_first = sorted(mutants, key=lambda mutant: mutant.killed_by is not None)
+    return ReceiptMutants(
+        total=len(mutants),
+        killed=sum(mutant.killed_by is not None for mutant in mutants),
+        listed=[
+            ReceiptMutant(
+                path=mutant.path,
+                line=mutant.line,
+                change=_clipped(mutant.change),
+                killed_by=None if mutant.killed_by is None else _clipped(mutant.killed_by),
+            )
+            for mutant in survivors_first[:LISTED_MAX]
+        ],
+    )
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[: NAME_CHARACTERS_MAX - 3]}..."
 
 
 def _ci(job: VerificationJob, verdict: Verdict) -> dict[str, JsonValue] | None:

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun, JobState
 from shiftboss.protocol.policy import CiPolicy
+from shiftboss.rules.contract.ci_runs import counts, job_key, newest_runs, why_not_counted
 from shiftboss.rules.documents.wording import did_you_mean
 
 CiOutcome = Literal["passed", "failed", "pending", "unverifiable"]
@@ -20,7 +21,7 @@ _NO_SYNC_JOB_HINT: Final = (
 )
 
 # How the contract's own check finds the sync job: `radicle-push`, `Radicle Sync`; but not `async`.
-_SYNC_JOB: Final = re.compile(r"(?<![a-z])(?:radicle|sync)(?![a-z])", re.IGNORECASE)
+_SYNC_JOB: Final = re.compile(r"(?<![a-z])(?:radicle|sync)(?![a-z])", re.IGNORECASE | re.ASCII)
 
 # If several jobs have the same name, the first of these states that one of them has decides. A job
 # that was skipped in one run may have succeeded in another run of the same commit.
@@ -77,16 +78,9 @@ def judge_ci_report(report: CiReport | None, demand: CiDemand) -> list[CiFinding
     None means that CI could not be reached."""
     if report is None:
         return [CiFinding("unverifiable", None, f"the CI of {demand.repo} did not respond")]
-    runs = runs_of_commit(report)
+    runs = [run for run in runs_of_commit(report) if counts(run, demand)]
     if not runs:
-        return [
-            CiFinding(
-                "pending",
-                None,
-                f"there is no CI run for commit {report.sha[:12]} of {demand.repo}",
-                f"was it pushed to {demand.branch}, and does a workflow run on push?",
-            )
-        ]
+        return [_no_run(report, demand)]
     ci = demand.policy
     seen = [
         _JobOutcome(run, job)
@@ -112,13 +106,27 @@ def ci_state(findings: Sequence[CiFinding]) -> CiOutcome:
 
 
 def runs_of_commit(report: CiReport) -> list[CiRun]:
-    """The newest run of each workflow and event. A push and a pull request can run the same
-    workflow for one commit. Both count, so that a green run does not hide a red one."""
-    newest: dict[tuple[str | None, str | None], CiRun] = {}
-    for run in report.runs:
-        if run.sha and run.sha.lower() == report.sha.lower():
-            newest.setdefault((run.workflow, run.event), run)
-    return list(newest.values())
+    """The newest run of each workflow, event and branch. A push and a pull request can run the
+    same workflow for one commit. Both count, so that a green run does not hide a red one."""
+    sha = report.sha.lower()
+    return newest_runs(run for run in report.runs if run.sha and run.sha.lower() == sha)
+
+
+def _no_run(report: CiReport, demand: CiDemand) -> CiFinding:
+    message = f"there is no CI run for commit {report.sha[:12]} of {demand.repo}"
+    hint = f"was it pushed to {demand.branch}, and does a workflow run on push?"
+    others = [
+        f"run #{run.run_id} does not count, because it {why_not_counted(run, demand)}"
+        for run in report.not_counted
+        if not counts(run, demand)
+    ]
+    if others:
+        message = f"{message} on {demand.branch}: {'; '.join(others)}"
+        hint = (
+            f"push it to {demand.branch}; a run for another event counts if ci.events of the "
+            "policy has that event"
+        )
+    return CiFinding("pending", None, message, hint)
 
 
 def _job_finding(
@@ -207,7 +215,7 @@ def _sentence(outcome: _JobOutcome, state: JobState) -> str:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    return list({name.strip().casefold(): name for name in names}.values())
+    return list({job_key(name): name for name in names}.values())
 
 
 def _among(name: str, names: Iterable[str]) -> bool:
@@ -215,4 +223,4 @@ def _among(name: str, names: Iterable[str]) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
-    return one.strip().casefold() == other.strip().casefold()
+    return job_key(one) == job_key(other)

@@ -25,6 +25,7 @@ from shiftboss.protocol.policy import (
     TokenBudget,
     WorkingTimeout,
 )
+from shiftboss.rules.contract.ci_runs import job_key
 from shiftboss.rules.contract.repo_graph import find_cycles, variable_of
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
@@ -146,10 +147,10 @@ def _jobs(path: KeyPath, ci: dict[str, Any], *, is_local: bool) -> Iterator[Cont
         named = strings(ci.get(key))
         yield from listed_twice((*path, key), named)
         if are_known:
-            yield from unknown_names((*path, key), named, jobs, "job", str.casefold)
-    required = {name.casefold() for key in _JOB_LISTS[:2] for _, name in strings(ci.get(key))}
+            yield from unknown_names((*path, key), named, jobs, "job", job_key)
+    required = {job_key(name) for key in _JOB_LISTS[:2] for _, name in strings(ci.get(key))}
     for place, name in strings(ci.get("optional_jobs")):
-        if name.casefold() in required:
+        if job_key(name) in required:
             yield (*path, "optional_jobs", place), f"{name!r} is required, so it is not optional"
 
 
@@ -158,7 +159,7 @@ def _sync_jobs(repos: dict[str, Any]) -> Iterator[Contradiction]:
     for repo_name, repo in repos.items():
         ci = as_mapping(as_mapping(repo).get("ci"))
         jobs = as_mapping(ci.get("jobs")) if ci.get("provider", "local") == "local" else {}
-        names = {name.casefold() for name in jobs}
+        names = {job_key(name) for name in jobs}
         if names and ci.get("must_succeed") is None and SYNC_JOB not in names:
             message = (
                 f"the preset demands the job {SYNC_JOB!r}; add it, or list the jobs that must not "

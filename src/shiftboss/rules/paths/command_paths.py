@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.paths.ownership import module_of
@@ -67,24 +66,38 @@ class CommandReferences:
         )
 
 
+class ImportFolders(NamedTuple):
+    """Folders that Python searches for modules, in lower case: `always`, or only if they are not
+    packages."""
+
+    always: frozenset[str]
+    folders: frozenset[str]
+
+
+def import_folders(criteria: Sequence[str], setup: Sequence[str]) -> ImportFolders:
+    """Python searches the folder of its script first, unittest the folder where it looks for
+    tests, and both what PYTHONPATH names."""
+    always: set[str] = set()
+    folders: set[str] = set()
+    for argv in _argvs(criteria, setup):
+        always |= {posixpath.dirname(script) for script in _scripts(argv)}
+        named = {path for arg in argv for word in _words(arg) if (path := _path(word)) is not None}
+        is_searched = "discover" in argv or any(arg.startswith("PYTHONPATH=") for arg in argv)
+        (always if is_searched else folders).update(named)
+    return ImportFolders(
+        frozenset(path.casefold() for path in always),
+        frozenset(path.casefold() for path in folders),
+    )
+
+
 class NamedFiles:
     """The files that the commands name, and nothing below a named folder: others work there too."""
 
     def __init__(self, criteria: Sequence[str], setup: Sequence[str]) -> None:
         self._paths = {path for argv in _argvs(criteria, setup) for path in _named_paths(argv)}
-        scripts = [path for path in self._paths if path.endswith(".py")]
-        self._script_folders = {posixpath.dirname(path) for path in scripts}
 
     def includes(self, path: str) -> bool:
-        """Whether the path is named, or shadows a standard library module for a named script."""
-        return path in self._paths or self._shadows_standard_module(path)
-
-    def _shadows_standard_module(self, path: str) -> bool:
-        stem, ending = posixpath.splitext(path)
-        if ending != ".py":
-            return False
-        folder, name = posixpath.split(stem.removesuffix("/__init__"))
-        return folder in self._script_folders and name in sys.stdlib_module_names
+        return path in self._paths
 
 
 def _argvs(criteria: Sequence[str], setup: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from shiftboss.rules.paths.changes import (
 from shiftboss.rules.paths.command_paths import NamedFiles
 from shiftboss.rules.paths.ownership import Ownership, PathRefusal, is_protected
 from shiftboss.rules.paths.patterns import normalize_git_path
+from shiftboss.rules.paths.shadowing import Shadowing
 
 LINK_BYTES_MAX = 4096
 
@@ -39,7 +39,7 @@ class CommittedWork(NamedTuple):
 
 
 def violations_of(
-    work: CommittedWork, ownership: Ownership, claimed: Sequence[str]
+    work: CommittedWork, ownership: Ownership, claimed: Sequence[str], shadowing: Shadowing
 ) -> list[Violation]:
     """`claimed` are the paths that the worker reported as touched."""
     commit_of = {change.file.path: change.commit for change in reversed(work.own)}
@@ -54,7 +54,7 @@ def violations_of(
         refusal = _refusal(ownership, change.file.path, change.file)
         if refusal is not None and change.file.path not in violations:
             violations[change.file.path] = _reverted(change, refusal)
-    for path, refusal in [*_bad_links(work), *_colliding(work), *_replacing(work, ownership)]:
+    for path, refusal in [*_bad_links(work), *_colliding(work), *_shadowing(work, shadowing)]:
         if path not in violations:
             violations[path] = _violation(path, refusal, commit_of.get(path))
     explained = [_with_merge_hint(violation, work.aside) for violation in violations.values()]
@@ -130,31 +130,12 @@ def _colliding(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
     ]
 
 
-def _replacing(work: CommittedWork, ownership: Ownership) -> list[tuple[str, PathRefusal]]:
-    """Python imports a package, or a compiled module, rather than the .py file of the same name."""
-    names = set(work.names)
-    refusals = []
-    for file in work.net:
-        name = _imported_before(file.path)
-        module = f"{name}.py"
-        if (
-            file.status != "D"
-            and name
-            and module in names
-            and ownership.refusal(module) is not None
-        ):
-            reason = f"would be imported instead of {module}, which the task may not change"
-            refusals.append((file.path, PathRefusal(reason, "rename it")))
-    return refusals
-
-
-def _imported_before(path: str) -> str:
-    """The path without the ending that gives it precedence, or "" if it has none."""
-    folder, _, name = path.rpartition("/")
-    stem = name.partition(".")[0]
-    if not name.endswith((".so", ".pyd")) and stem != "__init__":
-        return ""
-    return folder if stem == "__init__" else posixpath.join(folder, stem)
+def _shadowing(work: CommittedWork, shadowing: Shadowing) -> list[tuple[str, PathRefusal]]:
+    return [
+        (file.path, refusal)
+        for file in work.net
+        if (refusal := shadowing.refusal(file)) is not None
+    ]
 
 
 def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
@@ -179,8 +160,8 @@ def _normal_form(path: str) -> str:
 
 
 _TARGET_HINT: Final = (
-    "ask the operator to land the change with a receipt, to replace the handoff by one with a "
-    "newer base, or to waive it"
+    "ask the operator to land the change with the receipt of a task that the operator has spawned, "
+    "to replace the handoff by one with a newer base, or to waive it"
 )
 
 
@@ -189,13 +170,19 @@ class TargetGuard:
 
     A worker that can push to the target could commit its own changes there and pass them off as the
     work of others. So a target commit without a receipt may bring ordinary changes, but none to the
-    files that the work is checked with. `base_names` are the files of the base.
+    files that the work is checked with, and none that would be used instead of them. `base_names`
+    are the files of the base.
     """
 
     def __init__(
-        self, contract: Contract, policy: VerificationPolicy, base_names: Collection[str]
+        self,
+        contract: Contract,
+        policy: VerificationPolicy,
+        base_names: Collection[str],
+        shadowing: Shadowing,
     ) -> None:
         self._ownership = Ownership(contract.files_owned, contract.files_readonly, policy.generated)
+        self._shadowing = shadowing
         self._named_files = NamedFiles(contract.success_criteria, policy.setup)
         self._needs_receipts = policy.target_commits == "receipts"
         self._keeps_tests = policy.test_removal == "refuse"
@@ -222,6 +209,9 @@ class TargetGuard:
     def _objection(self, file: FileChange) -> str | None:
         """Why the change is refused, worded to follow the path."""
         path = file.path
+        replaced = None if file.status == "D" else self._shadowing.replaced(file)
+        if replaced is not None and self._objection(file._replace(path=replaced)) is not None:
+            return f"would be imported instead of {replaced}"
         if self._keeps_tests and path in self._base_names and is_test_file(path):
             return "is a test of the base"
         refusal = self._ownership.refusal(path, is_submodule=file.is_submodule)
@@ -231,4 +221,5 @@ class TargetGuard:
             return refusal.reason
         if self._named_files.includes(path):
             return "determines the result of a command of the contract"
-        return None
+        is_new = file.status != "D" and path not in self._base_names
+        return self._shadowing.misleads(file) if is_new else None

@@ -24,6 +24,14 @@ from shiftboss.rules.paths.ownership import (
 _TEST_NAME: Final = re.compile(r"(?:.*[._-])?(?:tests?|specs?)[._-].*", re.IGNORECASE)
 _TEST_CLASS: Final = re.compile(r".*[a-z0-9](?:Tests?|Spec|IT)\.\w+|.*\.snap")
 _SCRIPT_NAME: Final = re.compile(r".*\.(?:sh|bash|zsh|fish|bats|mk|cmake|ps1|bat|cmd)", re.I)
+# Settings that another file may include or extend: tools let people choose the name.
+_SETTINGS_NAME: Final = re.compile(
+    r"\..+"
+    r"|.*\.(?:inc|in|m4|ini|cfg|conf|toml|properties|ya?ml|xml|opts|flags|neon|props|targets)"
+    r"|(?:.*(?:config|lint|preset|settings).*|.*rc)\.(?:jsonc?|json5)"
+    r"|(?:.*lint.*|.*\.config)\.[cm]?[jt]s",
+    re.IGNORECASE,
+)
 # Tests may read any file in these folders.
 _BELOW_TESTS: Final = """
     test tests spec specs e2e testdata fixtures __tests__ __mocks__ __fixtures__ __snapshots__
@@ -50,6 +58,8 @@ def why_not_granted(
         return "is named by a command that checks the work"
     if _is_script(path):
         return "is a script, which checks may call"
+    if _SETTINGS_NAME.fullmatch(path.rsplit("/", 1)[-1]):
+        return "may be settings of a tool that checks the work"
     if references.can_import(path):
         return "is next to a script that checks the work, and may be imported by it"
     shadowed = _shadowed(path, references.words)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from shiftboss.coordinator.bus.service import BusService
+from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
@@ -16,6 +17,7 @@ from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
 _service = attrgetter("handoffs")
+_receipts = attrgetter("receipts")
 
 HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_spawn_subtask": Operation(
@@ -79,18 +81,26 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "show_receipt": Operation(
         calls.ReceiptRequest,
         calls.ReceiptAnswer,
-        HandoffService.show_receipt,
+        ReceiptService.show_receipt,
         "Show the signed receipt of a completed task, and the public key.",
         reads=True,
-        service=_service,
+        service=_receipts,
+    ),
+    "export_receipt": Operation(
+        calls.ExportReceiptRequest,
+        calls.ExportReceiptAnswer,
+        ReceiptService.export_receipt,
+        "Show the receipt of a completed task as an in-toto statement in a DSSE envelope.",
+        reads=True,
+        service=_receipts,
     ),
     "list_receipts": Operation(
         calls.ListReceiptsRequest,
         calls.ReceiptList,
-        HandoffService.list_receipts,
+        ReceiptService.list_receipts,
         "List the receipts in the order of acceptance, one page at a time.",
         reads=True,
-        service=_service,
+        service=_receipts,
     ),
     "swarm_plan": Operation(
         calls.PlanRequest,

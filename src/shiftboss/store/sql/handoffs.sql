@@ -3,23 +3,23 @@
 -- name: handoff
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base, landing, review, held_out
+    target_base, landing, review, held_out, planned
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id
 ORDER BY version DESC LIMIT 1;
 
 -- name: handoff_version
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base, landing, review, held_out
+    target_base, landing, review, held_out, planned
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: add_handoff
 INSERT INTO handoffs (swarm_id, task_id, version, hash, body, repo, base_commit, branch, target,
     policy, strategy, reason, created_at_ms, said, repo_id,
-    repo_name, ci, model, target_base, landing, review, held_out)
+    repo_name, ci, model, target_base, landing, review, held_out, planned)
 VALUES (:swarm_id, :task_id, :version, :hash, :body, :repo, :base_commit, :branch, :target,
     :policy, :strategy, :reason, :created_at_ms, :said, :repo_id,
-    :repo_name, :ci, :model, :target_base, :landing, :review, :held_out);
+    :repo_name, :ci, :model, :target_base, :landing, :review, :held_out, :planned);
 
 -- name: held_out_tests
 SELECT body FROM held_out_tests
@@ -30,6 +30,10 @@ WHERE swarm_id = :swarm_id AND task_id = :task_id AND hash = :hash;
 INSERT INTO held_out_tests (swarm_id, task_id, hash, body)
 VALUES (:swarm_id, :task_id, :hash, :body)
 ON CONFLICT (swarm_id, task_id, hash) DO NOTHING;
+
+-- name: mark_planned
+UPDATE handoffs SET planned = :planned
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
@@ -153,26 +157,31 @@ ON CONFLICT (swarm_id, task_id, check_name, subject) DO UPDATE SET reason = excl
 
 -- name: add_receipt
 INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id,
-    commit_sha)
-VALUES (:receipt_id, :swarm_id, :task_id, :title, :body, :accepted_at_ms, :repo_id, :commit_sha)
+    commit_sha, planned)
+VALUES (:receipt_id, :swarm_id, :task_id, :title, :body, :accepted_at_ms, :repo_id, :commit_sha,
+    :planned)
 ON CONFLICT (receipt_id) DO NOTHING;
 
 -- name: receipt_of_task
-SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha, planned
 FROM receipts
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
+
+-- name: receipt
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha, planned
+FROM receipts WHERE receipt_id = :receipt_id;
 
 -- name: swarms_with_receipt
 SELECT DISTINCT swarm_id FROM receipts WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
 
 -- name: receipts_after
-SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha, planned
 FROM receipts
 WHERE (accepted_at_ms, receipt_id) > (:at_ms, :receipt_id)
 ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
 
--- name: newest_accepted_commits
-SELECT commit_sha FROM receipts WHERE repo_id = :repo_id
+-- name: newest_planned_commits
+SELECT commit_sha FROM receipts WHERE repo_id = :repo_id AND planned
 ORDER BY accepted_at_ms DESC LIMIT :limit;
 
 -- name: add_signal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,21 +13,31 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
 from shiftboss.cli.common.pages import join_documents, join_pages
-from shiftboss.cli.common.receipts import public_key_of, receipt_pages
+from shiftboss.cli.common.receipts import (
+    CannotRead,
+    proven_by_file,
+    proven_by_note,
+    public_key_of,
+    read_note_of,
+    receipt_pages,
+)
 from shiftboss.cli.views.times import now
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 
-if TYPE_CHECKING:
-    from shiftboss.protocol.receipts import SignedReceipt
+# The operation that shows a receipt, and the member of its answer.
+SHOW: Final = ("show_receipt", "signed_receipt")
+TaskOrReceipt = Annotated[
+    str, typer.Argument(metavar="TASK", help="The id of the task, or of the receipt.")
+]
 
 receipt = typer.Typer(
     help="Show and verify the signed receipts of accepted tasks.", no_args_is_help=True
 )
 
 
-class CannotRead(ShiftbossError):
-    code = "cannot_read"
-    title = "The file cannot be read"
+class NothingToNote(ShiftbossError):
+    code = "nothing_to_note"
+    title = "There is no commit to note the receipt at"
 
 
 @receipt.command()
@@ -35,8 +45,15 @@ class CannotRead(ShiftbossError):
 def verify(
     session: ServerSession,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file that `receipt export` wrote.")
-    ],
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A file that `receipt export` wrote."),
+    ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMIT", help="Verify the note of this commit, in the repository here."
+        ),
+    ] = None,
     key: Annotated[
         Path | None,
         typer.Option(
@@ -47,20 +64,36 @@ def verify(
     """Verify that a receipt is signed with the key, and unchanged since.
 
     \b
-    Example, without a server:
+    Examples, without a server:
       shiftboss receipt verify bd-1.json --key shiftboss.pem
+      shiftboss receipt verify --commit HEAD --key shiftboss.pem
     """
-    content = _read(file)
+    subject, content = _to_verify(file, commit)
     if key is not None:
         pem, source = _read(key).decode(errors="replace"), str(key)
     else:
         pem, source = public_key_of(session.client), session.client.address
     try:
-        facts = _facts(_verified(content, pem))
+        is_file = commit is None
+        proven = proven_by_file(content, pem) if is_file else proven_by_note(content, subject, pem)
     except InvalidReceipt as error:
-        forged = InvalidReceipt(f"{file} is not genuine: {error.detail}", hint=error.hint)
+        forged = InvalidReceipt(f"{subject} is not genuine: {error.detail}", hint=error.hint)
         return Output.of({"genuine": False, "error": error.detail}, error=forged)
-    return Output.of(facts, lambda: _show_verified(file, facts, source, from_server=key is None))
+    document = {"genuine": True, **proven[0]}
+    if commit is not None:
+        document = {"genuine": True, "commit": subject, "receipts": proven}
+    return Output.of(
+        document, lambda: _show_verified(subject, proven, source, from_server=key is None)
+    )
+
+
+def _to_verify(file: Path | None, commit: str | None) -> tuple[str, bytes]:
+    """The name of a file and its content, or the id of a commit and its note."""
+    if file is not None and commit is None:
+        return str(file), _read(file)
+    if file is None and commit is not None:
+        return read_note_of(commit)
+    raise typer.BadParameter("give either a file or --commit", param_hint="FILE")
 
 
 def _read(file: Path) -> bytes:
@@ -70,44 +103,23 @@ def _read(file: Path) -> bytes:
         raise CannotRead(f"cannot read {file}: {error.strerror}") from error
 
 
-def _verified(content: bytes, pem: str) -> SignedReceipt:
-    # Imported late: only this command needs cryptography.
-    from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-
-    signed = read_receipt(content)
-    verify_receipt(signed, pem)
-    return signed
-
-
-def _facts(signed: SignedReceipt) -> dict[str, Any]:
-    body = signed.receipt
-    return {
-        "genuine": True,
-        "key_id": signed.key_id,
-        "receipt_id": body.receipt_id,
-        "swarm_id": body.swarm_id,
-        "bead_id": body.bead_id,
-        "repo": body.repo,
-        "commit": body.commit,
-        "accepted_at": body.accepted_at,
-        "not_checked": [
-            check.subject or check.check for check in body.checks if check.outcome == "unverifiable"
-        ],
-        "waivers": [waiver.model_dump() for waiver in body.waivers],
-    }
-
-
-def _show_verified(file: Path, facts: dict[str, Any], source: str, *, from_server: bool) -> None:
-    print_line(
-        f"{file} is genuine: receipt {facts['receipt_id']}, signed with key {facts['key_id']}"
-    )
-    print_line(
-        f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}"
-    )
-    for subject in facts["not_checked"]:
-        print_line(f"not checked by a command: {subject}")
-    for waiver in facts["waivers"]:
-        print_line(f"waived by {waiver['granted_by']}: {waiver['check']} ({waiver['reason']})")
+def _show_verified(
+    subject: str, proven: list[dict[str, Any]], source: str, *, from_server: bool
+) -> None:
+    for facts in proven:
+        print_line(
+            f"{subject} is genuine: receipt {facts['receipt_id']}, "
+            f"signed with key {facts['key_id']}"
+        )
+        print_line(
+            f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}"
+        )
+        if "landed_as" in facts:
+            print_line(f"it landed on {facts['target']} as this squash")
+        for check in facts["not_checked"]:
+            print_line(f"not checked by a command: {check}")
+        for waiver in facts["waivers"]:
+            print_line(f"waived by {waiver['granted_by']}: {waiver['check']} ({waiver['reason']})")
     if from_server:
         print_line(f"the key came from {source}; with --key you need not trust a server")
 
@@ -139,8 +151,8 @@ def _show_list(listing: dict[str, Any]) -> None:
 
 @receipt.command("show")
 @server_command()
-def show_receipt(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
-    """Show the receipt of a task: commit, checks, waivers."""
+def show_receipt(session: ServerSession, task_id: TaskOrReceipt, swarm: TaskSwarm = None) -> Output:
+    """Show the receipt of a task: commit, checks, how they were tested, waivers."""
     answer = session.call("show_receipt", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(
         answer, lambda: _show_receipt(parse_answer(answer, "signed_receipt")["signed_receipt"])
@@ -157,16 +169,21 @@ def _show_receipt(signed: dict[str, Any]) -> None:
 @server_command(json_help="Print what was written as JSON.")
 def export(
     session: ServerSession,
-    task_id: TaskId,
+    task_id: TaskOrReceipt,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Default: standard output.")
+        Path | None,
+        typer.Option("--out", "--output", metavar="FILE", help="Default: standard output."),
     ] = None,
+    in_toto: Annotated[
+        bool, typer.Option("--in-toto", help="As an in-toto statement in a DSSE envelope.")
+    ] = False,
     swarm: TaskSwarm = None,
 ) -> Output | None:
     """Export the signed receipt of a task to a file that `receipt verify` checks."""
-    answer = session.call("show_receipt", session.swarm_of(task_id, swarm), bead_id=task_id)
-    signed: dict[str, Any] = parse_answer(answer, "signed_receipt")["signed_receipt"]
-    document = json.dumps(signed, ensure_ascii=False, indent=1).encode()
+    operation, member = ("export_receipt", "receipt") if in_toto else SHOW
+    answer = session.call(operation, session.swarm_of(task_id, swarm), bead_id=task_id)
+    exported = parse_answer(answer, member)
+    document = json.dumps(exported[member], ensure_ascii=False, indent=1).encode()
     if out is None:
         print_json(document)
         return None
@@ -174,11 +191,69 @@ def export(
         out.write_bytes(document + b"\n")
     except OSError as error:
         raise CannotWrite(f"cannot write {out}: {error.strerror}") from error
-    receipt_id = signed["receipt"]["receipt_id"]
+    receipt_id = exported["receipt_id"] if in_toto else exported[member]["receipt"]["receipt_id"]
     return Output.of(
         {"receipt_id": receipt_id, "file": str(out)},
         lambda: print_line(f"wrote receipt {receipt_id} to {out}"),
     )
+
+
+@receipt.command()
+@server_command(json_help="Print what was noted as JSON.")
+def note(
+    session: ServerSession,
+    task_id: TaskId,
+    landed_as: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMIT", help="The squash on the target. Default: the one that was reported."
+        ),
+    ] = None,
+    swarm: TaskSwarm = None,
+) -> Output:
+    """Write the receipt of a task into the git notes of its repository, as landing does."""
+    # Imported late: everyday commands do without.
+    import asyncio
+
+    swarm_id = session.swarm_of(task_id, swarm)
+    handoff = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "repo")
+    task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "bead_id")
+    exported = parse_answer(session.call("export_receipt", swarm_id, bead_id=task_id), "receipt")
+    if exported["commit"] == handoff["base_commit"]:
+        raise NothingToNote(f"{task_id} only reads: it has no commit of its own")
+    repo = Path(handoff["repo"])
+    landed_as = landed_as or task.get("landed_commit")
+    squash = asyncio.run(_squash(repo, exported["commit"], landed_as))
+    if squash is not None:
+        answer = session.call("export_receipt", swarm_id, bead_id=task_id, landed_as=squash)
+        exported = parse_answer(answer, "landing")
+    changed = asyncio.run(_write_note(repo, exported, squash))
+    noted = {"receipt_id": exported["receipt_id"], "commit": squash or exported["commit"]}
+    text = "is noted at" if changed else "was noted before at"
+    return Output.of(
+        {**noted, "repo": str(repo), "changed": changed},
+        lambda: print_line(f"receipt {noted['receipt_id']} {text} {noted['commit']} in {repo}"),
+    )
+
+
+async def _squash(folder: Path, commit: str, landed_as: str | None) -> str | None:
+    from shiftboss.orchestrator.git.repository import GitRepo
+    from shiftboss.orchestrator.landing.receipt_notes import squash_of
+
+    repo = await GitRepo.at(folder)
+    if landed_as is None:
+        return None
+    landed = await repo.commit_of(landed_as)
+    if landed is None:
+        raise CannotRead(f"there is no commit {landed_as} in the repository {folder}")
+    return await squash_of(repo, commit, landed)
+
+
+async def _write_note(folder: Path, exported: dict[str, Any], squash: str | None) -> bool:
+    from shiftboss.orchestrator.git.repository import GitRepo
+    from shiftboss.orchestrator.landing.receipt_notes import note_receipt
+
+    return await note_receipt(await GitRepo.at(folder), exported, squash)
 
 
 @receipt.command()

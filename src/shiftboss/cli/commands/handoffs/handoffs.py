@@ -22,6 +22,8 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     HeldOutCriterion,
     LandingKind,
     LandingOption,
+    NetworkKind,
+    NetworkOption,
     OnlyPrompt,
     OnlyReads,
     Readonly,
@@ -29,6 +31,8 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Repo,
     ReviewKind,
     ReviewOption,
+    SandboxKind,
+    SandboxOption,
     Setup,
     StrategyName,
     Submit,
@@ -79,6 +83,8 @@ def spawn(
     setup: Setup = None,
     held_out: HeldOut = None,
     held_out_criterion: HeldOutCriterion = None,
+    sandbox: SandboxOption = SandboxKind.AUTO,
+    network: NetworkOption = NetworkKind.SETUP,
     trait: Trait = None,
     submit: Submit = False,
     replace: Replace = False,
@@ -110,6 +116,8 @@ def spawn(
             "generated": generated or [],
             "expectations_change": expectations_change or [],
             "setup": setup or [],
+            "sandbox": sandbox.value,
+            "network": network.value,
         },
         "traits": trait or [],
         "submit": submit,
@@ -122,7 +130,7 @@ def spawn(
     elif tests is not None:
         answer = session.call_as_operator("spawn_subtask", swarm, **request)
     else:
-        answer = session.call_maybe_as_operator(
+        answer = session.call_as_operator_if_own(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(

@@ -73,6 +73,18 @@ class ReviewKind(StrEnum):
     REQUIRED = "required"
 
 
+class SandboxKind(StrEnum):
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
+class NetworkKind(StrEnum):
+    NONE = "none"
+    SETUP = "setup"
+    ALL = "all"
+
+
 LandingOption = Annotated[
     LandingKind,
     typer.Option("--landing", help="How accepted work lands: as it is, or as one commit."),
@@ -131,6 +143,14 @@ HeldOutCriterion = Annotated[
     typer.Option(
         metavar="TEXT", help="Runs the held-out tests, such as `Tests pass: pytest tests/hidden`."
     ),
+]
+SandboxOption = Annotated[
+    SandboxKind,
+    typer.Option("--sandbox", help="Whether setup and criteria run in a sandbox."),
+]
+NetworkOption = Annotated[
+    NetworkKind,
+    typer.Option("--network", help="Which commands may use the network in the sandbox."),
 ]
 Trait = Annotated[
     list[str] | None,

@@ -79,7 +79,7 @@ SpawningBy = Annotated[
     typer.Option(
         "--spawning",
         help="Who may give tasks their contracts, and so choose commands that run as the user of "
-        "the server. Default: everybody on a loopback address without a token, else the operator.",
+        "the server. Default: everybody on a loopback address if no token is set, or the operator.",
     ),
 ]
 PassEnvironment = Annotated[

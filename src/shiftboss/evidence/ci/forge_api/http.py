@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -36,14 +37,17 @@ CACHED_BYTES_MAX: Final = 32 * 1024
 CACHED_MAX: Final = 4000
 TOKEN_SECONDS: Final = 60.0
 
+_NEXT_LINK: Final = re.compile(r"""rel=["']?next\b""", re.IGNORECASE)
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 
 
 class ForgeResponse(NamedTuple):
-    """`unchanged`: the forge answered 304, which does not count towards its rate limit."""
+    """`unchanged`: the forge answered 304, which does not count towards its rate limit. `has_next`:
+    whether it links to a next page. None: it links to no pages."""
 
     body: Any
     unchanged: bool = False
+    has_next: bool | None = None
 
 
 class _Reply(NamedTuple):
@@ -55,6 +59,7 @@ class _Reply(NamedTuple):
 class _CachedResponse(NamedTuple):
     etag: str
     body: Any
+    has_next: bool | None
 
 
 class ForgeHttp:
@@ -81,14 +86,15 @@ class ForgeHttp:
         headers = {"If-None-Match": cached.etag} if cached is not None else {}
         reply = await self._request(access, path, headers)
         if reply.status == 304 and cached is not None:
-            return ForgeResponse(cached.body, unchanged=True)
+            return ForgeResponse(cached.body, True, cached.has_next)
         if reply.status == 404:
             return None
         body = _parsed(access, reply)
+        has_next = _has_next(reply.headers.get("link"))
         etag = reply.headers.get("etag")
         if etag is not None and len(reply.content) <= CACHED_BYTES_MAX:
-            self._cache.put((access, path), _CachedResponse(etag, body))
-        return ForgeResponse(body)
+            self._cache.put((access, path), _CachedResponse(etag, body, has_next))
+        return ForgeResponse(body, has_next=has_next)
 
     async def log_tail(self, access: Access, path: str) -> str | None:
         """The end of a text; None for a 404. GitHub redirects to another host for logs; that host
@@ -264,6 +270,11 @@ def _unexpected(access: Access, what: str) -> CiUnavailable:
         retry_after_seconds=TOKEN_SECONDS,
         hint="check whether ci.url is the address of the forge",
     )
+
+
+def _has_next(links: str | None) -> bool | None:
+    """From the Link header: `<https://...page=2>; rel="next", <...>; rel="last"`."""
+    return None if not links else _NEXT_LINK.search(links) is not None
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shiftboss.evidence.ci.states import job_state
 from shiftboss.protocol.ci import CiJob, JobState
+
+_PULL_REQUEST_REF: Final = re.compile(r"refs/pull/(\d+)/")
+# Forgejo and Gitea have events of their own for some changes of a pull request.
+_HOOKS: Final = dict.fromkeys(
+    (
+        "pull_request_sync",
+        "pull_request_assign",
+        "pull_request_label",
+        "pull_request_milestone",
+        "pull_request_review_request",
+    ),
+    "pull_request",
+)
 
 
 class ForgeRow(NamedTuple):
     """A run, or a task of Forgejo, which is a job with the number of its run.
 
-    `sha` is empty if the forge left it out. `version` changes whenever the run does.
+    `sha` is empty if the forge left it out. `branch` is empty for a tag, and `#12` for a pull
+    request whose branch the forge does not name. With `is_fork`, it is a branch of another
+    repository. `version` changes whenever the run does.
     """
 
     id: int
@@ -24,6 +40,7 @@ class ForgeRow(NamedTuple):
     workflow: str
     event: str | None
     branch: str
+    is_fork: bool
     url: str | None
     created_at: datetime | None
     updated_at: datetime | None
@@ -37,14 +54,14 @@ def rows_in(body: Any, *members: str) -> list[dict[str, Any]]:
     return [row for row in body if isinstance(row, dict)] if isinstance(body, list) else []
 
 
-def runs_in(body: Any) -> Iterator[ForgeRow]:
-    for run in rows_in(body, "workflow_runs", "entries", "runs"):
+def runs_in(rows: Iterable[dict[str, Any]]) -> Iterator[ForgeRow]:
+    for run in rows:
         if isinstance(run.get("id"), int):
             yield _row(run)
 
 
-def jobs_in(body: Any) -> Iterator[CiJob]:
-    for job in rows_in(body, "jobs", "entries", "workflow_jobs"):
+def jobs_in(rows: Iterable[dict[str, Any]]) -> Iterator[CiJob]:
+    for job in rows:
         number = job.get("id")
         yield CiJob(
             name=_text(job, "name"),
@@ -54,13 +71,8 @@ def jobs_in(body: Any) -> Iterator[CiJob]:
         )
 
 
-def newest_runs(rows: Iterable[ForgeRow]) -> list[ForgeRow]:
-    """The newest run of every workflow and event, the newest first. A run that was started by hand
-    or by a timer does not hide that of the push."""
-    newest: dict[tuple[str, str | None], ForgeRow] = {}
-    for row in sorted(rows, key=lambda row: row.id, reverse=True):
-        newest.setdefault((row.workflow, row.event), row)
-    return list(newest.values())
+def newest_first(rows: Iterable[ForgeRow]) -> list[ForgeRow]:
+    return sorted(rows, key=lambda row: row.id, reverse=True)
 
 
 def is_of(row: ForgeRow, sha: str) -> bool:
@@ -82,6 +94,10 @@ def rows_of(rows: Sequence[ForgeRow], sha: str) -> list[ForgeRow]:
 def _row(row: dict[str, Any]) -> ForgeRow:
     """GitHub and Gitea use head_sha and run_number, Forgejo commit_sha and index_in_repo."""
     status, conclusion = _text(row, "status"), _text(row, "conclusion")
+    # Gitea appends the ref of the run: `ci.yml@refs/heads/main`. GitHub has the path of the file,
+    # and may append the ref of the file.
+    path, _, ref = _text(row, "path").partition("@")
+    event = _text(row, "trigger_event", "event")
     updated = _text(row, "updated_at", "updated", "completed_at", "stopped")
     return ForgeRow(
         id=row["id"],
@@ -89,15 +105,34 @@ def _row(row: dict[str, Any]) -> ForgeRow:
         sha=_text(row, "head_sha", "commit_sha"),
         state=job_state(status, conclusion),
         name=_text(row, "name", "display_title", "title"),
-        # Gitea appends the branch to the file, GitHub has a number in workflow_id.
-        workflow=_text(row, "path", "workflow_id", "name").partition("@")[0],
-        event=_text(row, "trigger_event", "event") or None,
-        branch=_text(row, "head_branch", "prettyref"),
+        # GitHub has a number in workflow_id.
+        workflow=path or _text(row, "workflow_id", "name"),
+        event=_HOOKS.get(event, event) or None,
+        branch=_branch("" if "/" in path else ref, _text(row, "head_branch", "prettyref")),
+        is_fork=_is_fork(row),
         url=_text(row, "html_url", "url") or None,
         created_at=_time(_text(row, "created_at", "created", "run_started_at")),
         updated_at=_time(updated),
         version=f"{_text(row, 'run_attempt')} {status} {conclusion} {updated}",
     )
+
+
+def _branch(ref: str, name: str) -> str:
+    """`ref` is the full name, if the forge gives it: a tag can have the name of a branch."""
+    if ref.startswith("refs/tags/"):
+        return ""
+    pull_request = _PULL_REQUEST_REF.match(ref)
+    if pull_request is not None:
+        return f"#{pull_request[1]}"
+    return (name or ref).removeprefix("refs/heads/")
+
+
+def _is_fork(row: dict[str, Any]) -> bool:
+    """Anybody can make a fork with a branch of the same name and the same commit."""
+    own, head = row.get("repository"), row.get("head_repository")
+    if isinstance(own, dict) and isinstance(head, dict) and own.get("id") != head.get("id"):
+        return True
+    return row.get("is_fork_pull_request") is True
 
 
 def _text(row: dict[str, Any], *names: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from shiftboss.evidence.ci.forge_api.access import Access
 from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
-from shiftboss.evidence.ci.forge_api.rows import ForgeRow
+from shiftboss.evidence.ci.forge_api.rows import ForgeRow, newest_first
 from shiftboss.evidence.ci.states import OPEN, run_state
-from shiftboss.protocol.ci import CiJob, CiReport, CiRun
+from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
+from shiftboss.rules.contract.ci_runs import counts, newest_runs
 
 CACHED_MAX: Final = 4000
+NOT_COUNTED_MAX: Final = 5
 # Forges do not restart a run that is under way, and take a moment to cancel one.
 CANCEL_POLLS: Final = 10
 CANCEL_PAUSE_SECONDS: Final = 2.0
@@ -48,17 +50,39 @@ class RunReports:
             runs.append(run_of(row, sha, jobs or []))
         return runs
 
-    def report(self, access: Access, sha: str, runs: list[CiRun], complete: bool) -> CiReport:
+    def report(
+        self,
+        access: Access,
+        sha: str,
+        runs: list[CiRun],
+        complete: bool,
+        not_counted: Sequence[ForgeRow] = (),
+    ) -> CiReport:
         """If the report is not complete but all runs have ended, they count as running."""
         if not complete and not any(run.state in OPEN for run in runs):
             runs = [run.model_copy(update={"state": "running"}) for run in runs]
-        report = CiReport(sha=sha, runs=runs, complete=complete)
+        others = [run_of(row, sha, []) for row in not_counted[:NOT_COUNTED_MAX]]
+        report = CiReport(sha=sha, runs=runs, not_counted=others, complete=complete)
         unchanged = self._last.get((access.base, sha)) == report
         self._last.put((access.base, sha), report)
         wait_seconds = self._http.wait_seconds(access)
         return report.model_copy(
             update={"unchanged": unchanged, "not_before_seconds": wait_seconds}
         )
+
+
+class SortedRuns(NamedTuple):
+    """The runs of a commit that count, and the others; the newest first."""
+
+    counted: list[ForgeRow]
+    others: list[ForgeRow]
+
+
+def sorted_runs(rows: Iterable[ForgeRow], demand: CiDemand) -> SortedRuns:
+    rows = newest_first(rows)
+    counted = [row for row in rows if not row.is_fork and counts(row, demand)]
+    others = [row for row in rows if row not in counted]
+    return SortedRuns(newest_runs(counted), others)
 
 
 def run_of(row: ForgeRow, sha: str, jobs: list[CiJob]) -> CiRun:
@@ -68,6 +92,7 @@ def run_of(row: ForgeRow, sha: str, jobs: list[CiJob]) -> CiRun:
         sha=sha,
         state=run_state(row.state),
         event=row.event,
+        branch=row.branch,
         url=row.url,
         workflow=row.workflow or None,
         moved_at=moved_at.isoformat() if moved_at is not None else None,

@@ -7,19 +7,20 @@ for every job that a runner has taken, of all commits, the newest first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.pages import ForgeList
 from shiftboss.evidence.ci.forge_api.rows import (
     ForgeRow,
     is_of,
     jobs_in,
-    newest_runs,
+    newest_first,
     numbered,
     rows_of,
     runs_in,
@@ -31,14 +32,17 @@ from shiftboss.evidence.ci.forge_api.run_reports import (
     can_rerun,
     rerun,
     run_of,
+    sorted_runs,
 )
 from shiftboss.evidence.ci.forges.forgejo_tasks import (
+    CommitSearch,
     Status,
     have_required_jobs,
     have_statuses,
     jobs_from_tasks,
     jobs_without_tasks,
     likely_rows,
+    one_row_per_run,
     rows_with_status,
     runs_from_tasks,
     statuses_in,
@@ -46,11 +50,14 @@ from shiftboss.evidence.ci.forges.forgejo_tasks import (
 )
 from shiftboss.evidence.ci.states import OPEN, all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
+from shiftboss.rules.contract.ci_runs import newest_runs
 
-PAGE_ROWS: Final = 50
-JOB_PAGES_MAX: Final = 20
+PAGE_ROWS: Final = "50"
 # A commit whose tasks are on a later page was pushed long ago.
-PAGES_MAX: Final = 3
+SEARCHED_PAGES: Final = 3
+
+_RUN_MEMBERS: Final = ("workflow_runs", "entries", "runs")
+_JOB_MEMBERS: Final = ("jobs", "entries", "workflow_jobs")
 
 
 class ForgejoCi:
@@ -64,8 +71,8 @@ class ForgejoCi:
         self._cancel_pause = cancel_pause
         self._today = today or (lambda: datetime.now(UTC))
         self._reports = RunReports(http)
-        # How many pages were needed last time, by repository, list and commit.
-        self._depths: LruCache[tuple[str, str, str], int] = LruCache(CACHED_MAX)
+        # The commits that had no rows last time, by repository and list.
+        self._missing: LruCache[tuple[str, str, str], bool] = LruCache(CACHED_MAX)
         # The origins of forges that do not have this list.
         self._without_runs: set[object] = set()
         self._without_jobs: set[object] = set()
@@ -124,15 +131,15 @@ class ForgejoCi:
         own_rows = rows_of(rows, sha)
         if not own_rows:
             likely = await self._rows_without_sha(access, demand, sha, rows)
-            runs = [run_of(row, "", []) for row in newest_runs(likely)]
+            runs = [run_of(row, "", []) for row in newest_runs(newest_first(likely))]
             return self._reports.report(access, sha, runs, complete=False)
 
         async def list_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, sha, row)
 
-        newest = newest_runs(own_rows)
-        runs = await self._reports.runs(access, sha, newest, list_jobs)
-        return self._reports.report(access, sha, runs, all_ended(runs))
+        own = sorted_runs(own_rows, demand)
+        runs = await self._reports.runs(access, sha, own.counted, list_jobs)
+        return self._reports.report(access, sha, runs, all_ended(runs), own.others)
 
     async def _report_on_tasks(
         self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
@@ -140,18 +147,20 @@ class ForgejoCi:
         tasks = rows_of(rows, sha)
         if not tasks:
             likely = await self._rows_without_sha(access, demand, sha, rows)
-            runs = runs_from_tasks(likely, "")
+            runs = runs_from_tasks(likely, "", demand)
             return self._reports.report(access, sha, runs, complete=False)
-        runs = runs_from_tasks(tasks, sha)
+        runs = runs_from_tasks(tasks, sha, demand)
         complete = False
         if all_ended(runs):
+            listed = {row.number for row in tasks}
             statuses = await self._statuses(access, sha)
-            runs = with_waiting_jobs(runs, statuses, sha)
+            runs = with_waiting_jobs(runs, listed, statuses, sha)
             complete = all_ended(runs) and (
                 have_statuses(runs, statuses)
                 or have_required_jobs(runs, tasks, demand.policy, self._today())
             )
-        return self._reports.report(access, sha, runs, complete)
+        others = sorted_runs(one_row_per_run(tasks), demand).others
+        return self._reports.report(access, sha, runs, complete, others)
 
     async def _rows_without_sha(
         self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
@@ -172,23 +181,23 @@ class ForgejoCi:
 
         Runs can be filtered by commit; a forge without that filter returns all, as it does for
         tasks. The first request reads some pages, because the commit may have been pushed while no
-        server ran. After that, new rows can only appear on the first page.
+        server ran. After that, the first rows can only appear on the first page.
         """
-        rows: list[ForgeRow] = []
-        pages_max = self._depths.get((access.base, what, sha)) or PAGES_MAX
-        for page in range(1, pages_max + 1):
-            query = {"head_sha": sha} if what == "runs" else {}
-            query |= {"page": str(page), "limit": str(PAGE_ROWS)}
-            answer = await self._http.json(access, f"/actions/{what}?{urlencode(query)}")
-            if answer is None:
-                return None
-            page_rows = list(runs_in(answer.body))
-            rows += [row for row in page_rows if not row.sha or is_of(row, sha)]
-            has_some = any(is_of(row, sha) for row in rows)
-            if len(page_rows) < PAGE_ROWS or (has_some and not _may_continue(page_rows, sha)):
-                break
-        self._depths.put((access.base, what, sha), page if has_some else 1)
-        return rows
+        query = {"head_sha": sha} if what == "runs" else {}
+        query["limit"] = PAGE_ROWS
+        listed = ForgeList(self._http, access, f"/actions/{what}", query, *_RUN_MEMBERS)
+        search = CommitSearch(sha)
+        was_missing = self._missing.get((access.base, what, sha)) is not None
+        async with aclosing(listed.pages()) as pages:
+            async for page in pages:
+                search.add(list(runs_in(page)))
+                if search.is_over(1 if was_missing else SEARCHED_PAGES):
+                    break
+        if not listed.exists:
+            return None
+        if not search.has_some:
+            self._missing.put((access.base, what, sha), True)
+        return search.rows
 
     async def _jobs(self, access: Access, sha: str, row: ForgeRow) -> list[CiJob]:
         if access.origin not in self._without_jobs:
@@ -204,27 +213,12 @@ class ForgejoCi:
 
     async def _listed_jobs(self, access: Access, row: ForgeRow) -> list[CiJob] | None:
         """All jobs: a failed one may be on the last page. None if there is no such list."""
-        jobs: list[CiJob] = []
-        for page in range(1, JOB_PAGES_MAX + 1):
-            query = f"limit={PAGE_ROWS}&page={page}" if page > 1 else f"limit={PAGE_ROWS}"
-            answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
-            if answer is None:
-                return None
-            new_jobs = [job for job in jobs_in(answer.body) if job not in jobs]
-            jobs += new_jobs
-            if len(new_jobs) < PAGE_ROWS:
-                return jobs
-        raise CiUnavailable(
-            f"run #{row.number} has more than {len(jobs)} jobs, too many to read",
-            reason="answer",
-            retry_after_seconds=60,
-        )
+        path, query = f"/actions/runs/{row.id}/jobs", {"limit": PAGE_ROWS}
+        rows = await ForgeList(self._http, access, path, query, *_JOB_MEMBERS).all()
+        return None if rows is None else list(jobs_in(rows))
 
     async def _statuses(self, access: Access, sha: str) -> list[Status]:
-        answer = await self._http.json(access, f"/commits/{quote(sha)}/status?limit={PAGE_ROWS}")
-        return statuses_in(answer.body) if answer is not None else []
-
-
-def _may_continue(page_rows: list[ForgeRow], sha: str) -> bool:
-    """Tasks of several commits are interleaved, but less than half a page apart."""
-    return any(is_of(row, sha) for row in page_rows[-PAGE_ROWS // 2 :])
+        """The declared total is that of the page. Anyone who can push can add statuses."""
+        path, query = f"/commits/{quote(sha)}/status", {"limit": PAGE_ROWS}
+        listed = ForgeList(self._http, access, path, query, "statuses", trusts_total=False)
+        return statuses_in(await listed.all() or [])

@@ -12,17 +12,55 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from shiftboss.evidence.ci.forge_api.rows import ForgeRow, newest_runs, rows_in
+from shiftboss.evidence.ci.forge_api.rows import ForgeRow, is_of
 from shiftboss.evidence.ci.forge_api.run_reports import run_of
 from shiftboss.evidence.ci.states import with_jobs
-from shiftboss.protocol.ci import CiJob, CiRun
+from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 from shiftboss.protocol.policy import CiPolicy
+from shiftboss.rules.contract.ci_runs import counts, job_key, newest_runs
 
 # "<workflow> / <job> (<event>)"
 _CONTEXT: Final = re.compile(r"(?P<workflow>.*?) / (?P<job>.*) \((?P<event>\w+)\)", re.DOTALL)
 RECENT: Final = timedelta(hours=1)
 
 _RUN: Final = re.compile(r"/actions/runs/(\d+)(?:/|$)")
+
+
+# Tasks of several commits are interleaved, but not further apart than this.
+APART_ROWS_MAX: Final = 25
+
+
+class CommitSearch:
+    """The rows of a commit, and rows without one, from a list of all commits, newest first."""
+
+    def __init__(self, sha: str) -> None:
+        self.rows: list[ForgeRow] = []
+        self._sha = sha
+        self._pages = 0
+        self._others = 0
+        self._since_last = 0
+
+    @property
+    def has_some(self) -> bool:
+        return any(is_of(row, self._sha) for row in self.rows)
+
+    def add(self, page: Sequence[ForgeRow]) -> None:
+        self._pages += 1
+        for row in page:
+            if is_of(row, self._sha):
+                self._since_last = 0
+            else:
+                self._since_last += 1
+                self._others += 1
+            if not row.sha or is_of(row, self._sha):
+                self.rows.append(row)
+
+    def is_over(self, pages_max: int) -> bool:
+        """Whether later pages cannot have rows of the commit. In a list with its rows only, they
+        always can; without any row, the search ends after some pages."""
+        if not self.has_some:
+            return self._pages >= pages_max
+        return self._others > 0 and self._since_last >= APART_ROWS_MAX
 
 
 class Status(NamedTuple):
@@ -35,10 +73,10 @@ class Status(NamedTuple):
     is_open: bool
 
 
-def statuses_in(body: Any) -> list[Status]:
-    """The statuses that Actions wrote; others have no run. The body may be null."""
+def statuses_in(rows: Iterable[dict[str, Any]]) -> list[Status]:
+    """The statuses that Actions wrote; others have no run."""
     statuses = []
-    for row in rows_in(body, "statuses"):
+    for row in rows:
         context = _CONTEXT.fullmatch(str(row.get("context") or ""))
         run = _RUN.search(str(row.get("target_url") or ""))
         if context is not None and run is not None:
@@ -67,12 +105,24 @@ def jobs_without_tasks(
     ]
 
 
-def runs_from_tasks(rows: Sequence[ForgeRow], sha: str) -> list[CiRun]:
+def runs_from_tasks(rows: Sequence[ForgeRow], sha: str, demand: CiDemand) -> list[CiRun]:
+    """The runs that count, the newest first. A job that was restarted has a new task, but does not
+    make its run newer than the others."""
     runs = []
-    for newest in newest_runs(rows):
-        jobs = jobs_from_tasks([row for row in rows if row.number == newest.number])
-        runs.append(with_jobs(run_of(newest, sha, []), jobs))
-    return runs
+    for of_run in sorted(one_row_per_run(rows), key=_run_number, reverse=True):
+        jobs = jobs_from_tasks([row for row in rows if row.number == of_run.number])
+        if not of_run.is_fork and counts(of_run, demand):
+            runs.append(with_jobs(run_of(of_run, sha, []), jobs))
+    return newest_runs(runs)
+
+
+def one_row_per_run(rows: Iterable[ForgeRow]) -> list[ForgeRow]:
+    """The newest task of every run."""
+    return list({row.number: row for row in sorted(rows, key=lambda row: row.id)}.values())
+
+
+def _run_number(row: ForgeRow) -> int:
+    return int(row.number) if row.number.isdecimal() else row.id
 
 
 def jobs_from_tasks(rows: Sequence[ForgeRow]) -> list[CiJob]:
@@ -81,10 +131,12 @@ def jobs_from_tasks(rows: Sequence[ForgeRow]) -> list[CiJob]:
     return [CiJob(name=row.name, state=row.state, url=row.url) for row in latest.values()]
 
 
-def with_waiting_jobs(runs: Sequence[CiRun], statuses: Sequence[Status], sha: str) -> list[CiRun]:
-    """Add the jobs, and the whole runs, that no runner has taken: only statuses name them."""
-    with_tasks = {run.run_id for run in runs}
-    others = {status.run: status for status in statuses if status.run not in with_tasks}
+def with_waiting_jobs(
+    runs: Sequence[CiRun], listed: Collection[str], statuses: Sequence[Status], sha: str
+) -> list[CiRun]:
+    """Add the jobs, and the whole runs, that no runner has taken: only statuses name them.
+    `listed` are the numbers of all runs with tasks, also of those that do not count."""
+    others = {status.run: status for status in statuses if status.run not in listed}
     waiting = [
         CiRun(
             run_id=status.run,
@@ -109,10 +161,11 @@ def have_statuses(runs: Sequence[CiRun], statuses: Sequence[Status]) -> bool:
 def have_required_jobs(
     runs: Sequence[CiRun], rows: Sequence[ForgeRow], policy: CiPolicy, today: datetime
 ) -> bool:
-    """Whether the policy's jobs are there, or can no longer come: without statuses, a required job
-    that has no task may still wait for a runner, unless nothing has happened for a long time."""
-    names = {job.name.lower() for run in runs for job in run.jobs}
-    if all(name.lower() in names for name in (*policy.required_jobs, *(policy.must_succeed or ()))):
+    """Whether the policy's jobs are there, or can no longer come: without statuses, a job that has
+    no task may still wait for a runner, unless nothing has happened for a long time."""
+    names = {job_key(job.name) for run in runs for job in run.jobs}
+    required = {job_key(name) for name in (*policy.required_jobs, *(policy.must_succeed or ()))}
+    if required and required <= names:
         return True
     last_change = max((row.updated_at for row in rows if row.updated_at is not None), default=None)
     return last_change is not None and today - last_change > timedelta(seconds=policy.stuck_after)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.pages import ForgeList
 from shiftboss.evidence.ci.forge_api.rows import (
     ForgeRow,
     is_of,
     jobs_in,
-    newest_runs,
     numbered,
     runs_in,
 )
@@ -20,14 +19,14 @@ from shiftboss.evidence.ci.forge_api.run_reports import (
     CANCEL_PAUSE_SECONDS,
     RunReports,
     rerun,
+    sorted_runs,
 )
 from shiftboss.evidence.ci.states import all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy
 
 API: Final = "https://api.github.com"
-PAGE_ROWS: Final = 100
-JOB_PAGES_MAX: Final = 20
+PAGE_ROWS: Final = "100"
 
 
 class GithubCi:
@@ -41,13 +40,13 @@ class GithubCi:
 
     async def look(self, demand: CiDemand, sha: str) -> CiReport:
         access = await _access(demand)
-        rows = newest_runs(await self._rows(access, demand, sha))
+        rows = sorted_runs(await self._rows(access, demand, sha), demand)
 
         async def list_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, row)
 
-        runs = await self._reports.runs(access, sha, rows, list_jobs)
-        return self._reports.report(access, sha, runs, all_ended(runs))
+        runs = await self._reports.runs(access, sha, rows.counted, list_jobs)
+        return self._reports.report(access, sha, runs, all_ended(runs), rows.others)
 
     async def log_tail(
         self,
@@ -69,26 +68,15 @@ class GithubCi:
         return await rerun(self._http, access, find_run, self._cancel_pause)
 
     async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[ForgeRow]:
-        query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
-        answer = await self._http.json(access, f"/actions/runs?{query}")
-        if answer is None:
+        query = {"head_sha": sha, "per_page": PAGE_ROWS}
+        rows = await ForgeList(self._http, access, "/actions/runs", query, "workflow_runs").all()
+        if rows is None:
             raise no_repository(demand, access)
-        return [row for row in runs_in(answer.body) if is_of(row, sha)]
+        return [row for row in runs_in(rows) if is_of(row, sha)]
 
     async def _jobs(self, access: Access, row: ForgeRow) -> list[CiJob]:
-        jobs: list[CiJob] = []
-        for page in range(1, JOB_PAGES_MAX + 1):
-            query = urlencode({"filter": "latest", "per_page": PAGE_ROWS, "page": page})
-            answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
-            page_jobs = list(jobs_in(answer.body)) if answer is not None else []
-            jobs += page_jobs
-            if len(page_jobs) < PAGE_ROWS:
-                return jobs
-        raise CiUnavailable(
-            f"run #{row.number} has more than {len(jobs)} jobs, too many to read",
-            reason="answer",
-            retry_after_seconds=60,
-        )
+        path, query = f"/actions/runs/{row.id}/jobs", {"filter": "latest", "per_page": PAGE_ROWS}
+        return list(jobs_in(await ForgeList(self._http, access, path, query, "jobs").all() or []))
 
 
 async def _access(demand: CiDemand) -> Access:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import ast
 import posixpath
 import sys
-import threading
-import warnings
 from collections.abc import Iterator
 
 from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
+from shiftboss.rules.claims.test_scanners.python import parse_python
 
 SUFFIXES = (".py", ".pyi", ".pyw")
 _MODULE_SUFFIXES = (".py", ".pyi")
 _SOURCE_FOLDERS = ("src", "lib", "python")
-
-# catch_warnings changes state of the whole process, so only one thread may use it at a time.
-_warnings_lock = threading.Lock()
 
 
 def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
@@ -32,13 +28,10 @@ def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    with _warnings_lock, warnings.catch_warnings():
-        # Such as the warning about an invalid escape sequence.
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(text)
+    except SyntaxError:
+        return None
 
 
 def _imports_in(node: ast.AST) -> Iterator[tuple[int, list[str], list[str]]]:

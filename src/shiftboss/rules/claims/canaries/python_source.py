@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from shiftboss.rules.claims.canaries.edits import FILE_CHARACTERS_MAX, Edit
+from shiftboss.rules.claims.test_scanners.python import parse_python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Located = ast.expr | ast.stmt
@@ -28,10 +29,7 @@ class PythonSource:
             raise SyntaxError("the file is too large")
         if _LONE_RETURN.search(text):
             raise SyntaxError("lines that end with a carriage return alone are not supported")
-        try:
-            self.module = ast.parse(text.removeprefix(_BYTE_ORDER_MARK))
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise SyntaxError(str(error)) from error
+        self.module = parse_python(text.removeprefix(_BYTE_ORDER_MARK))
         self._lines = text.split("\n")
         self._starts = [0]
         for line in self._lines:
@@ -76,7 +74,10 @@ class PythonSource:
         return [Edit(position, position, f"  # {nonce}") for position in positions]
 
     def _first_statement(self) -> list[ast.stmt]:
-        return next(([one] for one in self.module.body if self.end_of_line(one) is not None), [])
+        """After the docstring: some tests look at the first line of their own file."""
+        body = self.module.body
+        statements = body[1:] if ast.get_docstring(self.module, clean=False) is not None else body
+        return next(([one] for one in statements if self.end_of_line(one) is not None), [])
 
     def _test_functions(self) -> Iterator[Function]:
         for node in ast.walk(self.module):

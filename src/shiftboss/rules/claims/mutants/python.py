@@ -9,18 +9,21 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, line_starts, shortened
 from shiftboss.rules.claims.mutants.python_noise import (
+    conditions_of,
     control_names,
     is_constant_of_time,
     is_equal_to_none,
     is_left_out,
     is_noise_call,
     is_type_union,
+    parts_of,
 )
+from shiftboss.rules.claims.test_scanners.python import parse_python
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -55,15 +58,15 @@ _COMMENT: Final = re.compile(r"#[^\r\n]*")
 _NO_COVER: Final = re.compile(r"#\s*pragma:\s*no\s*cover", re.IGNORECASE)
 # Text for people has spaces, and tests rarely look at it.
 _NAME_LIKE: Final = re.compile(r"[\w./:-]{1,60}", re.ASCII)
-_LEFT_ALONE: Final = frozenset(("annotation", "returns", "decorator_list", "pattern"))
+_NESTING_MAX: Final = 80
 _NUMBER_MAX: Final = 10**15
 
 
 def python_mutations(text: str, lines: Collection[int]) -> list[Mutation]:
     """None for code that this version of Python cannot parse."""
     try:
-        return _Finder(text, lines).find(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
+        return _Finder(text, lines).find(parse_python(text))
+    except (SyntaxError, RecursionError):
         return []
 
 
@@ -78,7 +81,10 @@ class _Finder:
         self._names: list[str] = []  # of the classes and functions around
         self._depth = 0  # how many of them are functions
         self._returns_bool = False
-        self._loops: list[ast.stmt] = []
+        # For each loop around: the names that decide when a `while` ends, None for a `for`.
+        self._loops: list[frozenset[str] | None] = []
+        self._nesting = 0
+        self._columns: dict[int, list[int]] = {}
         self._found: dict[tuple[int, int, str], Mutation] = {}
 
     def find(self, module: ast.Module) -> list[Mutation]:
@@ -133,15 +139,16 @@ class _Finder:
         """The condition of a `while` is not negated: the loop could run forever."""
         if isinstance(node, ast.While):
             self._replace(node.test, "False", "condition", "the loop never runs")
+            self._loops.append(control_names(node))
         else:
             self._expression(node.iter)
-        self._loops.append(node)
+            self._loops.append(None)
         self._block(node.body)
         self._loops.pop()
         self._block(node.orelse)
 
     def _jump(self, node: ast.Break | ast.Continue) -> None:
-        if self._loops and isinstance(self._loops[-1], ast.While):
+        if self._loops and self._loops[-1] is not None:
             return
         old, new = ("break", "continue") if isinstance(node, ast.Break) else ("continue", "break")
         self._replace(node, new, "jump", f"`{old}` becomes `{new}`")
@@ -150,12 +157,8 @@ class _Finder:
         """Whether a `while` around the statement could run forever without it."""
         if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Delete):
             return False
-        names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-        return any(
-            not names.isdisjoint(control_names(loop))
-            for loop in self._loops
-            if isinstance(loop, ast.While)
-        )
+        deciding = frozenset().union(*(names for names in self._loops if names is not None))
+        return any(isinstance(inner, ast.Name) and inner.id in deciding for inner in ast.walk(node))
 
     def _removal(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Return):
@@ -187,9 +190,9 @@ class _Finder:
     # Expressions.
 
     def _children(self, node: ast.AST) -> None:
-        for condition in _conditions(node):
+        for condition in conditions_of(node):
             self._condition(condition)
-        for child in _parts(node):
+        for child in parts_of(node):
             if isinstance(child, ast.stmt):
                 self._block([child])
             elif isinstance(child, ast.expr):
@@ -198,22 +201,26 @@ class _Finder:
                 self._children(child)
 
     def _expression(self, node: ast.expr) -> None:
-        if isinstance(node, ast.Call) and is_noise_call(node):
+        """What is nested very deeply is left alone, so that it does not exhaust the stack."""
+        if self._nesting == _NESTING_MAX or (isinstance(node, ast.Call) and is_noise_call(node)):
             return
+        self._nesting += 1
+        self._operators(node)
+        self._children(node)
+        self._nesting -= 1
+
+    def _operators(self, node: ast.expr) -> None:
         if isinstance(node, ast.Compare):
             self._comparison(node)
         elif isinstance(node, ast.BoolOp):
             self._boolean(node)
-        elif isinstance(node, ast.BinOp):
-            if is_type_union(node):
-                return
+        elif isinstance(node, ast.BinOp) and not is_type_union(node):
             self._operator(node.op, node.left, node.right)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             start = self._at(node.lineno, node.col_offset)
             self._note(start, start + 3, "", "condition", "`not` removed")
         elif isinstance(node, ast.Constant):
             self._constant(node)
-        self._children(node)
 
     def _condition(self, node: ast.expr) -> None:
         """Comparisons and `not` are negated by their own mutations."""
@@ -302,29 +309,9 @@ class _Finder:
         start = self._starts[line - 1]
         if self._text.isascii():
             return start + column
-        return start + len(self._text[start : start + column].encode()[:column].decode())
-
-
-def _conditions(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.If | ast.IfExp):
-        return [node.test]
-    if isinstance(node, ast.comprehension):
-        return node.ifs
-    return [node.guard] if isinstance(node, ast.match_case) and node.guard is not None else []
-
-
-def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node, without those that are left alone.
-
-    The tree has no exact positions inside of formatted strings.
-    """
-    if isinstance(node, ast.JoinedStr | ast.pattern):
-        return
-    if isinstance(node, ast.keyword) and node.arg and is_constant_of_time(node.arg):
-        return
-    for name, value in ast.iter_fields(node):
-        if name in _LEFT_ALONE:
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield child
+        if line not in self._columns:
+            end = self._starts[line] if line < len(self._starts) else len(self._text)
+            self._columns[line] = [
+                at for at, letter in enumerate(self._text[start:end]) for _ in letter.encode()
+            ] + [end - start]
+        return start + self._columns[line][column]

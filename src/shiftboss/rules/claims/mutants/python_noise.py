@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Final
 
 # Functions whose result only people read, or that no test calls.
@@ -29,6 +29,7 @@ _TIME: Final = re.compile(
     r"time_?out|delay|interval|sleep|back_?off|grace|deadline|poll|_(?:seconds|ms|secs)$",
     re.IGNORECASE,
 )
+_LEFT_ALONE: Final = frozenset(("annotation", "returns", "decorator_list", "pattern"))
 _DUNDER: Final = re.compile(r"__\w+__")
 _TYPES: Final = frozenset(
     ("int", "str", "float", "bytes", "bool", "list", "dict", "set", "tuple", "object", "type")
@@ -89,10 +90,12 @@ def is_type_union(node: ast.BinOp) -> bool:
     """Such as `int | None` in a call of isinstance."""
     if not isinstance(node.op, ast.BitOr):
         return False
-    return any(_is_type(side) for side in (node.left, node.right))
+    left = node.left
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.BitOr):
+        left = left.right
+    return _is_type(left) or _is_type(node.right)
 
 
-@lru_cache(maxsize=64)
 def control_names(loop: ast.While) -> frozenset[str]:
     """The names that decide when the loop ends: those of its condition, and of conditions in it."""
     tests = [node.test for node in ast.walk(loop) if isinstance(node, ast.While | ast.If)]
@@ -101,14 +104,39 @@ def control_names(loop: ast.While) -> frozenset[str]:
     )
 
 
+def conditions_of(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.If | ast.IfExp):
+        return [node.test]
+    if isinstance(node, ast.comprehension):
+        return node.ifs
+    return [node.guard] if isinstance(node, ast.match_case) and node.guard is not None else []
+
+
+def parts_of(node: ast.AST) -> Iterator[ast.AST]:
+    """The children of a node, without those that are left alone.
+
+    The tree has no exact positions inside of formatted strings.
+    """
+    if isinstance(node, ast.JoinedStr | ast.pattern):
+        return
+    if isinstance(node, ast.keyword) and node.arg and is_constant_of_time(node.arg):
+        return
+    for name, value in ast.iter_fields(node):
+        if name in _LEFT_ALONE:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield child
+
+
 def last_name(node: ast.AST) -> str:
     """`warning` of `self.log.warning`, with or without a call."""
     if isinstance(node, ast.Call):
         node = node.func
+    while isinstance(node, ast.Subscript):
+        node = node.value
     if isinstance(node, ast.Attribute):
         return node.attr
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -131,7 +159,5 @@ def _is_left_out_assignment(node: ast.stmt) -> bool:
 def _is_type(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return node.value is None
-    if isinstance(node, ast.BinOp):
-        return is_type_union(node)
     name = last_name(node)
     return name in _TYPES or (name[:1].isupper() and not name.isupper())

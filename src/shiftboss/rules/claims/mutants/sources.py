@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection
 from typing import Final
@@ -11,6 +10,7 @@ from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.claims.mutants.mutation import Mutation
 from shiftboss.rules.claims.mutants.python import python_mutations
 from shiftboss.rules.claims.mutants.tokens import Language, token_mutations
+from shiftboss.rules.claims.test_scanners.python import parse_python
 from shiftboss.rules.paths.ownership import is_protected
 
 _PYTHON: Final = re.compile(r".*\.py")
@@ -70,8 +70,8 @@ def is_broken(path: str, content: bytes) -> bool:
     if not _PYTHON.fullmatch(path):
         return False
     try:
-        ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parse_python(content)
+    except SyntaxError:
         return True
     return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, line_starts, shortened
 from shiftboss.rules.claims.test_scanners.source import (
@@ -57,7 +57,11 @@ _FLAG: Final = re.compile(r"(?<![\w$.])(?:true|false)(?![\w$]|\s*:)")
 # Not after a semicolon, where Rust has the length of an array.
 _INTEGER: Final = re.compile(r"(?<![\w$.#'])(?<!; )(?:0|[1-9]\d{0,14})(?![\w$.']|\s*:)")
 _IF: Final = re.compile(r"(?<![\w$.])if\s*(?=\()")
-_RETURN: Final = re.compile(r"(?<![\w$.])return[ \t]+([^\s;][^;\n]*);")
+_RETURN: Final = re.compile(r"(?<![\w$.])return[ \t]+([^\s;][^;\n]{0,300});")
+_KINDS: Final[frozenset[Kind]] = frozenset(get_args(Kind))
+# Longer lines are minified, and longer conditions are seldom.
+_LINE_CHARACTERS_MAX: Final = 1000
+_CONDITION_CHARACTERS_MAX: Final = 500
 
 # Lines that only people, compilers or build tools read.
 _LEFT_OUT: Final = re.compile(
@@ -106,23 +110,23 @@ class _Finder:
     """Keeps the changes that are on the given lines, and not on lines that are left out."""
 
     def __init__(self, text: str, masked: str, lines: frozenset[int]) -> None:
+        self._masked = masked
         self._starts = line_starts(text)
         self._functions = [(match.start(), _name(match)) for match in _FUNCTION.finditer(masked)]
-        self._lines = {line: self._line(masked, line) for line in lines if 0 < line <= self._count}
+        self._kept = {line: kept for line in lines if (kept := self._kept_kinds(line)) is not None}
         self._left_out: list[tuple[int, int]] = []
 
-    @property
-    def _count(self) -> int:
-        return len(self._starts)
-
     def leave_out(self, ranges: Iterator[tuple[int, int]]) -> None:
-        self._left_out += ranges
+        """The ranges must be in order. Those inside of others are dropped."""
+        for start, end in ranges:
+            if not self._left_out or start >= self._left_out[-1][1]:
+                self._left_out.append((start, end))
 
     def mutations(self, changes: list[Change]) -> list[Mutation]:
         mutations: dict[tuple[int, int, str], Mutation] = {}
         for start, end, new, kind, change in changes:
             line = bisect_right(self._starts, start)
-            if line not in self._lines or self._is_left_out(start, self._lines[line], kind):
+            if kind not in self._kept.get(line, ()) or self._is_left_out(start):
                 continue
             mutation = Mutation(
                 line, shortened(change), start, end, new, kind, self._function(start)
@@ -130,14 +134,19 @@ class _Finder:
             mutations.setdefault((start, end, new), mutation)
         return list(mutations.values())
 
-    def _line(self, masked: str, line: int) -> str:
-        end = self._starts[line] if line < self._count else len(masked)
-        return masked[self._starts[line - 1] : end]
+    def _kept_kinds(self, line: int) -> frozenset[Kind] | None:
+        """What may be changed in a line. None: nothing."""
+        if not 0 < line <= len(self._starts):
+            return None
+        end = self._starts[line] if line < len(self._starts) else len(self._masked)
+        text = self._masked[self._starts[line - 1] : end]
+        if len(text) > _LINE_CHARACTERS_MAX or _LEFT_OUT.search(text):
+            return None
+        return _KINDS - {"number"} if _TIME.search(text) else _KINDS
 
-    def _is_left_out(self, start: int, line: str, kind: Kind) -> bool:
-        if _LEFT_OUT.search(line) or (kind == "number" and _TIME.search(line)):
-            return True
-        return any(first <= start < last for first, last in self._left_out)
+    def _is_left_out(self, position: int) -> bool:
+        index = bisect_right(self._left_out, (position, len(self._masked))) - 1
+        return index >= 0 and position < self._left_out[index][1]
 
     def _function(self, position: int) -> str:
         """The last one that starts before it, which is nearly always the one around it."""
@@ -168,7 +177,8 @@ def _is_no_sum(masked: str, match: re.Match[str], language: Language) -> bool:
         return True
     if language != "rust":
         return False
-    line_start = masked.rfind("\n", 0, match.start()) + 1
+    line_start = masked.rfind("\n", max(0, match.start() - 200), match.start()) + 1
+    line_start = max(line_start, match.start() - 200)
     return _RUST_BOUND.search(masked[line_start : match.start() + 1]) is not None
 
 
@@ -185,7 +195,7 @@ def _conditions(text: str, masked: str) -> Iterator[Change]:
     ends = closings(masked)
     for match in _IF.finditer(masked):
         opening = match.end()
-        if opening in ends:
+        if opening in ends and ends[opening] - opening < _CONDITION_CHARACTERS_MAX:
             condition = text[opening : ends[opening] + 1]
             change = f"condition negated: {condition[1:-1]}"
             yield opening, ends[opening] + 1, f"(!{condition})", "condition", change

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -17,6 +19,25 @@ _LIBRARIES: Final = frozenset(("pytest", "unittest"))
 # Limits for modules that were written to waste time.
 _NAMES_MAX: Final = 50
 _NODES_MAX: Final = 40
+
+
+_parsing: Final = threading.Lock()
+
+
+def parse_python(text: str | bytes) -> ast.Module:
+    """Raises SyntaxError for code that this version of Python cannot parse.
+
+    Threads must not parse at once: they share a counter of the nesting in CPython 3.11, and a
+    switch between them ends in a SystemError (https://github.com/python/cpython/issues/106905).
+    They share the filters of warnings, too.
+    """
+    with _parsing, warnings.catch_warnings():
+        # Such as the warning about an invalid escape sequence.
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise SyntaxError(str(error)) from error
 
 
 def with_plain_names(module: ast.Module) -> ast.Module:
@@ -83,7 +104,7 @@ _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTIL
 def python_tests(text: str) -> list[ScannedTest]:
     """Raises SyntaxError for code that this version of Python cannot parse."""
     try:
-        module = with_plain_names(ast.parse(text))
+        module = with_plain_names(parse_python(text))
         tests = list(_tests(module.body, "", _switches_of(module.body)))
     except (ValueError, RecursionError) as error:
         raise SyntaxError(str(error)) from error
@@ -98,7 +119,7 @@ def reasons_by_line(text: str) -> dict[int, frozenset[str]]:
     because other classes may inherit them. Raises SyntaxError like it.
     """
     try:
-        module = with_plain_names(ast.parse(text))
+        module = with_plain_names(parse_python(text))
         tests = list(_tests(module.body, "", _switches_of(module.body), every_class=True))
     except (ValueError, RecursionError) as error:
         raise SyntaxError(str(error)) from error

@@ -1,0 +1,104 @@
+"""The notes that keep receipts with the commits they are about: `refs/notes/shiftboss`.
+
+A note is a list of lines, one envelope each. So notes of several clones can be merged line by line
+(`git notes merge -s cat_sort_uniq`), and other people can add lines of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from shiftboss.errors import TreeUnavailable, UnknownReceipt
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.git.runner import checked
+
+NOTES_REF: Final = "refs/notes/shiftboss"
+# How often the notes are written again because somebody else wrote some in the meantime.
+_TRIES: Final = 10
+# How fast-import refuses to move a ref that has moved since it was read.
+_MOVED: Final = ("not updating", "but expected", "reference already exists")
+_MISSING_CODE: Final = 1
+
+
+async def read_note(repo: GitRepo, commit: str) -> bytes:
+    """Raises UnknownReceipt if the commit has no note here."""
+    has_notes = await repo.commit_of(NOTES_REF) is not None
+    note = await _note(repo, commit) if has_notes else b""
+    if not note:
+        raise UnknownReceipt(
+            f"{commit} has no note in {NOTES_REF}",
+            hint="notes are fetched by name: git fetch origin "
+            f"{NOTES_REF}:{NOTES_REF}"
+            + ("; commits that did not land as verified work have none" if has_notes else ""),
+        )
+    return note
+
+
+async def add_to_notes(repo: GitRepo, lines: Mapping[str, Sequence[str]], why: str) -> bool:
+    """Add lines to the notes of commits. Lines that are there already are not added again. Returns
+    whether anything was added. No line of anybody is lost, even if others write notes at the same
+    time. Raises TreeUnavailable, also if one of the commits is missing: fast-import would leave a
+    crash report."""
+    for commit in lines:
+        if await repo.commit_of(commit) is None:
+            raise TreeUnavailable(f"the commit {commit} is not in {repo.common}")
+    for _ in range(_TRIES):
+        # Read first: notes that are written after this make fast-import refuse.
+        tip = await repo.commit_of(NOTES_REF)
+        notes = {
+            commit: note
+            for commit, added in lines.items()
+            if (note := _extended(await _note(repo, commit) if tip else b"", added)) is not None
+        }
+        if not notes:
+            return False
+        if await _write(repo, tip, notes, why):
+            return True
+    raise TreeUnavailable(
+        f"{NOTES_REF} moved {_TRIES} times while notes were written",
+        hint="try again when nobody else writes notes",
+    )
+
+
+def _extended(note: bytes, added: Sequence[str]) -> bytes | None:
+    """None if the note has all of the lines."""
+    present = note.splitlines()
+    missing = [line.encode() for line in added if line.encode() not in present]
+    if not missing:
+        return None
+    start = note if not note or note.endswith(b"\n") else note + b"\n"
+    return start + b"".join(line + b"\n" for line in missing)
+
+
+async def _note(repo: GitRepo, commit: str) -> bytes:
+    """The text of a note; empty if there is none."""
+    listed = await repo.run(["notes", f"--ref={NOTES_REF}", "list", commit])
+    if listed.code == _MISSING_CODE and not listed.out:
+        return b""
+    blob = checked(listed, f"the note of {commit}")
+    content = await repo.run(["cat-file", "blob", blob])
+    checked(content, f"the note of {commit}")
+    return content.out
+
+
+async def _write(repo: GitRepo, tip: str | None, notes: Mapping[str, bytes], why: str) -> bool:
+    """One commit on the notes ref. False if the ref has moved. `git notes` itself would overwrite
+    what another process has written since; fast-import compares."""
+    committer = await repo.committer()
+    parts = [
+        f"commit {NOTES_REF}\ncommitter {committer}\n".encode(errors="replace"),
+        _data(why.encode(errors="replace")),
+        f"from {tip}\n".encode() if tip is not None else b"",
+    ]
+    for commit, note in notes.items():
+        parts += [f"N inline {commit}\n".encode(), _data(note)]
+    output = await repo.run(["fast-import", "--quiet", "--date-format=raw"], stdin=b"".join(parts))
+    if output.code != 0 and any(message in output.err.lower() for message in _MOVED):
+        return False
+    checked(output, "writing notes")
+    return True
+
+
+def _data(content: bytes) -> bytes:
+    return b"data %d\n%b\n" % (len(content), content)
