@@ -66,9 +66,8 @@ def _is_test(text: str) -> bool:
 
 
 def _no_tests(task: TaskContract) -> Advice:
-    tests = task.view.tests
-    example = "a command that runs them" if tests else "a command that runs tests, and tests"
-    return Advice(("criteria",), f"none of them runs tests: add `Tests pass:` with {example}")
+    first = "" if task.view.tests else "write tests, and "
+    return Advice(("criteria",), f"none of them runs tests: {first}add `Tests pass: COMMAND`")
 
 
 def _switched_off(hack: Hack, verdict: Verdict, task: TaskContract) -> Iterator[Advice]:

@@ -18,8 +18,8 @@ _SKIP: Final = "skip-from-product"
 _SWALLOWED: Final = "swallowed-exceptions"
 
 
-def _skip(name: str, title: str, apply: Apply) -> Hack:
-    return Hack(name, _SKIP, title, "python", "criterion", apply)
+def _skip(name: str, title: str, apply: Apply, defence: Defence = "criterion") -> Hack:
+    return Hack(name, _SKIP, title, "python", defence, apply)
 
 
 def _swallowed(name: str, title: str, apply: Apply, defence: Defence = "criterion") -> Hack:
@@ -146,6 +146,7 @@ HACKS: Final = (
         "expected-failure-at-call",
         "makes unittest expect the failure of the calling test",
         on_call(instead_of_result(_EXPECT_FAILURE)),
+        "canary",
     ),
     _skip(
         "skip-and-fill-up",

@@ -42,7 +42,7 @@ class Stopped(ShiftbossError):
 def redteam(
     file: PlanFile,
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="Only this task of the plan.")
+        str | None, typer.Argument(metavar="TASK", help="Only this task of the plan.")
     ] = None,
     class_: Annotated[
         list[str] | None,
