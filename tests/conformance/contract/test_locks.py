@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from shiftboss.errors import (
 )
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.contract_requests import ReposRequest
-from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
+from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.swarms import Swarm
@@ -328,6 +328,21 @@ async def test_ci_context_is_refused_at_spawn(contract: ContractFixture) -> None
         )
     assert refused.value.facts["forbidden"] == "embedding_ci_context_at_spawn"
     assert await contract.locked() == {}
+
+
+@pytest.mark.requirement("CC-10", "OWN-15")
+async def test_ci_context_is_refused_in_an_amendment(contract: ContractFixture) -> None:
+    await contract.spawn("t", repo="sdk")
+    for criterion, is_allowed in (
+        ("see https://forge.example/alpha/sdk/actions", False),
+        ("It works as the specification says", True),
+    ):
+        amendment = AmendHandoffRequest(
+            swarm_id=contract.swarm_id, bead_id="t", success_criteria=[criterion], reason="r"
+        )
+        with nullcontext() if is_allowed else pytest.raises(ContractViolations):
+            await contract.handoff_service.amend_handoff(amendment)
+    assert (await contract.show_handoff("t")).version == 2
 
 
 @pytest.mark.requirement("CC-01", "CC-05")

@@ -31,6 +31,7 @@ from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.runs import ParkTaskRequest, ReleaseFilesRequest
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.handoffs import REFUSALS_MAX
 from shiftboss.rules.tasks.leases import BLOCKED_LEASE_SECONDS
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
@@ -190,6 +191,18 @@ async def test_a_dispute_is_refused_while_the_server_verifies_or_follows_ci(
     with pytest.raises(NotHeld):
         await dispute(handoffs, name="another")
     assert await handoffs.questions() == []
+
+
+async def test_a_worker_that_was_refused_too_often_can_still_dispute_the_contract(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.given_out("t", "w", "a.py")
+    for number in range(REFUSALS_MAX):
+        await handoffs.claim("t", summary=str(number), name="w")
+        await handoffs.refuse("criterion")
+    assert (await handoffs.attempt("t")).state is WorkerState.BLOCKED
+    assert (await dispute(handoffs)).question_id == 2
+    assert [reason.kind for reason in await reasons(handoffs)][:2] == ["question", "dispute"]
 
 
 async def test_only_a_task_with_a_contract_has_something_to_dispute(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
-from shiftboss.coordinator.handoffs.spawn import put_in_force
+from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.handoffs.spawn import check_describable, put_in_force
 from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, normalised_paths
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
@@ -152,6 +153,15 @@ def amend(tx: Transaction, request: AmendHandoffRequest, now_ms: int) -> Handoff
         now_ms,
     )
     return show(tx, request.swarm_id, request.bead_id, None)
+
+
+def check_amendment(tx: Transaction, request: AmendHandoffRequest, policy: ActivePolicy) -> None:
+    """The checks that need the policy. The use case itself makes the others."""
+    handoff = tx.handoff(request.swarm_id, request.bead_id)
+    if handoff is not None and handoff.repo_name is not None:
+        amended = _amended(handoff, request, handoff.created_at_ms)
+        body = WorkerHandoff.model_validate_json(amended.body)
+        check_describable(body, handoff.repo_name, policy)
 
 
 def _check_amendable(tx: Transaction, handoff: Handoff) -> None:

@@ -234,6 +234,7 @@ class HandoffService:
     async def amend_handoff(
         self, request: AmendHandoffRequest, key: str | None = None
     ) -> HandoffView:
+        await self._store.read(lambda tx: disputes.check_amendment(tx, request, self._policy))
         return await write_once(self._store, self._clock, disputes.amend, request, key)
 
     # -- scope

@@ -120,15 +120,20 @@ def _lock(
                 hint="leave it out",
             )
         return
+    check_describable(handoff, repo_name, policy)
+    lock_repo(tx, policy, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
+
+
+def check_describable(handoff: WorkerHandoff, repo_name: str, policy: ActivePolicy) -> None:
+    """Raises ContractViolations if the task cannot be described to a worker of the repo."""
     task = SpawnTask(
-        task_id=request.bead_id,
+        task_id=handoff.contract.task_id,
         repo=repo_name,
         objective=handoff.context.objective,
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
-    spawn_prompt(task, policy.settings)  # raises if the task cannot be described to a worker
-    lock_repo(tx, policy, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
+    spawn_prompt(task, policy.settings)
 
 
 def _check_may_change(tx: Transaction, current: Handoff | None, *, replace: bool) -> None:
