@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
@@ -51,7 +52,7 @@ class _TestFiles(NamedTuple):
     texts: Mapping[str, str]
     options: Mapping[str, Sequence[Sabotage]]
 
-    def sabotaged(self, chosen: Mapping[str, Sequence[Sabotage]]) -> dict[str, bytes | None]:
+    def sabotaged(self, chosen: Mapping[str, Sequence[Sabotage]]) -> dict[str, bytes]:
         """All files: those without a sabotaged test are only touched."""
         nonce = secrets.token_hex(8)
         return {
@@ -96,11 +97,19 @@ async def _run(
 ) -> tuple[CanaryJudgement, CommandRun | None]:
     chosen = choose_sabotages(options, _RANDOM, CANARIES_MAX)
     overlay = await asyncio.to_thread(files.sabotaged, chosen)
-    run = await tested.run(argv, overlay)
+    run = await _run_variant(tested, argv, overlay)
     if run is None:
         problem = Judgement("unverifiable", "not run, the setup failed")
         return CanaryJudgement((), (), problem), None
     return judge_canaries(chosen, green, run), run
+
+
+async def _run_variant(
+    tested: CommitUnderTest, argv: Sequence[str], files: Mapping[str, bytes]
+) -> CommandRun | None:
+    """In a checkout of a commit with these files, so that git does not show the difference."""
+    commit = await tested.mirror.variant(tested.commit, files)
+    return await replace(tested, commit=commit).run(argv)
 
 
 async def _test_files(tested: CommitUnderTest, green: Report) -> _TestFiles:
@@ -161,7 +170,7 @@ async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]
         return unverifiable("canary", _UNSAFE, text)
     chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
     overlay = await asyncio.to_thread(_TestFiles(texts, options).sabotaged, chosen)
-    run = await tested.run(argv, overlay)
+    run = await _run_variant(tested, argv, overlay)
     if run is None:
         return unverifiable("canary", "not run, the setup failed", text)
     judgement = judge_unnamed(run, len(chosen), all_files=chosen.keys() == set(paths))

@@ -89,8 +89,7 @@ class Proof:
     def _steps(self) -> list[list[Callable[[], Coroutine[Any, Any, CheckOutcome | None]]]]:
         """Each run takes as long as the criterion. Contained commands have ports and temporary
         files of their own, so that they can run at once."""
-        is_contained = self._green.result.sandbox is not None
-        if is_contained and self._tested.job.policy.network != "all":
+        if self._green.result.is_contained and self._tested.job.policy.network != "all":
             return [[self._base_tests], [self._canaries, self._mutants]]
         return [[self._base_tests], [self._canaries], [self._mutants]]
 

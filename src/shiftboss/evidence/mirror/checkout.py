@@ -290,8 +290,7 @@ def checked_command(
 def failure_hint(check: CheckName, result: CommandResult) -> str:
     if result.sandbox_is_missing:
         return _SANDBOX_HINT
-    is_contained = result.sandbox is not None and not result.sandbox.startswith("none")
-    return _CONTAINED_HINT if is_contained and check != "setup" else _HINT
+    return _CONTAINED_HINT if result.is_contained and check != "setup" else _HINT
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:

@@ -49,6 +49,10 @@ class CommandResult:
     sandbox: str | None = None
     sandbox_is_missing: bool = False
 
+    @property
+    def is_contained(self) -> bool:
+        return self.sandbox is not None and not self.sandbox.startswith("none")
+
 
 def parse_criterion(text: str) -> CheckableCriterion | None:
     """None if the criterion names no command, so that it cannot be checked.
