@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,18 @@ def test_what_set_up_tools_make_is_accepted(tmp_path: Path, repo: Repo) -> None:
     )
     verdict = verified(tmp_path, repo, program)
     assert verdict.accepted, verdict.violations
+
+
+@pytest.mark.parametrize(("content", "accepted"), [("large", True), ("other", False)])
+def test_a_large_file_may_take_the_place_of_its_pointer(
+    tmp_path: Path, repo: Repo, content: str, accepted: bool
+) -> None:
+    """Git LFS: the pointer has the hash of the file."""
+    digest = hashlib.sha256(b"large").hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 5\n"
+    repo.base = repo.commit("a large file", {"data.bin": pointer})
+    verdict = verified(tmp_path, repo, f"Path('data.bin').write_text({content!r})")
+    assert verdict.accepted == accepted, verdict.violations
 
 
 def test_forged_bytecode_is_removed(tmp_path: Path, repo: Repo) -> None:

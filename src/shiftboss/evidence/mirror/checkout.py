@@ -181,7 +181,7 @@ async def _check_unaltered(
 ) -> list[CheckOutcome]:
     """The check that fails if the checkout is not what was committed any more. Nothing is reported
     if it is, because no command of the contract asked for it."""
-    changes = await compare(checkout.files, index, _CONFIG, mirror.path)
+    changes = await compare(checkout.files, index, _CONFIG, mirror)
     violations = setup_violations(changes, job.policy.generated)
     if not violations:
         return []

@@ -8,17 +8,24 @@ programs. Only files whose status has changed since the checkout are read.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.rules.paths.setup_changes import SetupChanges, is_bytecode, must_be_expanded
 from shiftboss.system.git import checked, git
 
 COMPARISON_SECONDS: Final = 300.0
 _FOLDER: Final = "comparison"
+_POINTER: Final = re.compile(
+    rb"version https://git-lfs[^\n]*\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize \d+\n"
+)
+_POINTER_BYTES_MAX: Final = 1024
 
 
 class KeptIndex(NamedTuple):
@@ -40,14 +47,15 @@ def _read_index(path: Path) -> KeptIndex:
         return KeptIndex(b"", 0)
 
 
-async def compare(files: Path, index: KeptIndex, config: str, mirror: Path) -> SetupChanges:
+async def compare(files: Path, index: KeptIndex, config: str, mirror: Mirror) -> SetupChanges:
     """What differs from the commit. Bytecode beside the sources is removed."""
     comparison = _Comparison(files)
-    await asyncio.to_thread(comparison.prepare, index, config, mirror)
-    changed = await comparison.list(
-        *("diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"),
+    await asyncio.to_thread(comparison.prepare, index, config, mirror.path)
+    entries = await comparison.list(
+        *("diff", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"),
         *("--ignore-submodules=dirty", "-z"),
     )
+    changed = await _without_large_files(files, mirror, entries)
     others = await comparison.list("ls-files", "--others", "--directory", "-z")
     bytecode = [path for path in others if is_bytecode(path)]
     await asyncio.to_thread(_remove, files, bytecode)
@@ -61,6 +69,33 @@ async def compare(files: Path, index: KeptIndex, config: str, mirror: Path) -> S
         *("--directory", "-z"),
     )
     return SetupChanges(changed, added, frozenset(ignored), tracked)
+
+
+async def _without_large_files(files: Path, mirror: Mirror, entries: Sequence[str]) -> list[str]:
+    """The changed paths. In the place of a large file, git may have a pointer with its hash (Git
+    LFS), and the setup fetches the file."""
+    # Each entry is followed by its path: old mode, new mode, old blob, new blob, status.
+    changed = {path: entry.split() for entry, path in zip(*[iter(entries)] * 2, strict=True)}
+    candidates = {
+        path: blob
+        for path, (old_mode, new_mode, blob, *_) in changed.items()
+        if old_mode.lstrip(":") == new_mode
+    }
+    if not candidates:
+        return list(changed)
+    pointers = await mirror.read(list(candidates.values()), _POINTER_BYTES_MAX)
+    fetched = set()
+    for path, blob in candidates.items():
+        pointer = _POINTER.fullmatch(pointers.get(blob, b""))
+        if pointer and await asyncio.to_thread(_sha256, files / path) == pointer[1].decode():
+            fetched.add(path)
+    return [path for path in changed if path not in fetched]
+
+
+def _sha256(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Comparison:

@@ -14,7 +14,7 @@ from shiftboss.rules.paths.patterns import Scope
 # Folders that tools make for packages, builds and caches.
 _TOOLS: Final = """
     node_modules bower_components .yarn .pnpm-store .npm
-    .venv venv .tox .nox .eggs .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+    .venv venv env .tox .nox .eggs .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
     target build dist out .gradle .next .nuxt .svelte-kit .turbo .parcel-cache _build deps
 """
 _TOOL_FOLDERS: Final = frozenset(_TOOLS.split())
