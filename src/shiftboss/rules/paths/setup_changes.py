@@ -18,7 +18,10 @@ _TOOLS: Final = """
     target build dist out .gradle .next .nuxt .svelte-kit .turbo .parcel-cache _build deps
 """
 _TOOL_FOLDERS: Final = frozenset(_TOOLS.split())
-_TOOL_FOLDER_ENDINGS: Final = (".egg-info", ".dist-info")
+# An editable installation leaves it beside the sources.
+_EDITABLE: Final = ".egg-info"
+# Installed packages have it, in a folder of a tool. Elsewhere it can make Python load plug-ins.
+_INSTALLED: Final = ".dist-info"
 # Package managers rewrite them on installation.
 _LOCKS: Final = """
     package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock
@@ -89,7 +92,8 @@ def _objection(path: str, changes: SetupChanges) -> str | None:
     twin = _imported_after(path)
     if twin in changes.tracked:
         return f"is new and would be imported instead of {twin}"
-    if not path.endswith("/") and is_protected(path):
+    is_metadata = parts[-1].casefold().endswith(_INSTALLED)
+    if is_metadata or (not path.endswith("/") and is_protected(path)):
         return "is new and configures tests or tools"
     if parts[-1] == _IGNORE_FILE:
         return "is new and changes what git ignores"
@@ -104,8 +108,7 @@ def _is_ignored(parts: Sequence[str], ignored: Collection[str]) -> bool:
 
 def _is_tool_made(parts: Sequence[str]) -> bool:
     return any(
-        part.casefold() in _TOOL_FOLDERS or part.casefold().endswith(_TOOL_FOLDER_ENDINGS)
-        for part in parts
+        part.casefold() in _TOOL_FOLDERS or part.casefold().endswith(_EDITABLE) for part in parts
     )
 
 
