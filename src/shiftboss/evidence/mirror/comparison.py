@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import mmap
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from shiftboss.system.git import checked, git
 
 COMPARISON_SECONDS: Final = 300.0
 _FOLDER: Final = "comparison"
+_DECLARATIONS: Final = ("pyproject.toml", "setup.cfg", "setup.py")
 _POINTER: Final = re.compile(
     rb"version https://git-lfs[^\n]*\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize \d+\n"
 )
@@ -62,13 +64,14 @@ async def compare(files: Path, index: KeptIndex, config: str, mirror: Mirror) ->
     remaining = [path for path in others if path not in bytecode]
     added = await asyncio.to_thread(_expanded, files, remaining)
     if not changed and not added:
-        return SetupChanges([], [], [], [])
+        return SetupChanges([], [], (), ())
     tracked = frozenset(await comparison.list("ls-files", "-z"))
     ignored = await comparison.list(
         *("ls-files", "--others", "--ignored", "--exclude-per-directory=.gitignore"),
         *("--directory", "-z"),
     )
-    return SetupChanges(changed, added, frozenset(ignored), tracked)
+    plugins = await asyncio.to_thread(_undeclared_plugins, files, added)
+    return SetupChanges(changed, added, frozenset(ignored), tracked, plugins)
 
 
 async def _without_large_files(files: Path, mirror: Mirror, entries: Sequence[str]) -> list[str]:
@@ -96,6 +99,27 @@ def _sha256(path: Path) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _undeclared_plugins(files: Path, added: Sequence[str]) -> list[str]:
+    """Metadata of an editable installation repeats what the project declares, in a file that
+    cannot have changed."""
+    found = []
+    for path in added:
+        if path.endswith(".egg-info/") and _mentions_plugin(files / path / "entry_points.txt"):
+            folders = [files, *(files / folder for folder in Path(path).parents)]
+            declarations = [folder / name for folder in folders for name in _DECLARATIONS]
+            if not any(map(_mentions_plugin, declarations)):
+                found.append(path)
+    return found
+
+
+def _mentions_plugin(path: Path) -> bool:
+    """Without reading all of it into memory: the setup may have made it of any size."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(b"pytest11") >= 0
 
 
 class _Comparison:

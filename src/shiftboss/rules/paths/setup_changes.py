@@ -38,12 +38,14 @@ _GENERATED_HINT: Final = (
 class SetupChanges(NamedTuple):
     """What differs from the commit after the setup. `added` are new files, and folders that end
     with a slash; `ignored` are those that a `.gitignore` covers, one of the commit unless it is
-    itself new. `tracked` are the files of the commit."""
+    itself new. `tracked` are the files of the commit. `plugins` are new folders with metadata that
+    makes pytest load a plug-in which the project does not declare."""
 
     changed: Sequence[str]
     added: Sequence[str]
     ignored: Collection[str]
     tracked: Collection[str]
+    plugins: Collection[str] = ()
 
 
 def setup_violations(changes: SetupChanges, generated: Iterable[str]) -> list[Violation]:
@@ -82,6 +84,8 @@ def _is_generated(path: str, scope: Scope) -> bool:
 
 def _objection(path: str, changes: SetupChanges) -> str | None:
     """Why a new file or folder must not be there, worded to follow its path."""
+    if path in changes.plugins:
+        return "is new and names a plug-in of pytest that the project does not declare"
     parts = path.rstrip("/").split("/")
     if _is_tool_made(parts):
         return None
