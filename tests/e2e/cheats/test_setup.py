@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from shiftboss.protocol.verdicts import Verdict
-from tests.repos import Repo, refused_paths, waiver
+from tests.repos import UNCONTAINED, Repo, refused_paths, waiver
 from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("OWN-16", "HO-05")
@@ -22,6 +23,10 @@ file = Path("tests/check.py")
 before = file.stat()
 file.write_text("import random\\nassert 0\\n")
 os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+"""
+PLUGIN = """
+Path("x.egg-info").mkdir()
+Path("x.egg-info/entry_points.txt").write_text("[pytest11]\\nx = auth.login\\n")
 """
 OTHER_CONFIGURATION = """
 with Path(".git/config").open("a") as config:
@@ -68,6 +73,7 @@ def verified(tmp_path: Path, repo: Repo, program: str, *, waived: str | None = N
             "tests/.gitignore",
         ),
         (OTHER_CONFIGURATION, "new.txt"),
+        (PLUGIN, "x.egg-info/"),
     ],
 )
 def test_a_setup_that_alters_the_checkout_is_refused(
@@ -93,6 +99,18 @@ def test_what_set_up_tools_make_is_accepted(tmp_path: Path, repo: Repo) -> None:
     assert verdict.accepted, verdict.violations
 
 
+@pytest.mark.parametrize(("content", "accepted"), [("large", True), ("other", False)])
+def test_a_large_file_may_take_the_place_of_its_pointer(
+    tmp_path: Path, repo: Repo, content: str, accepted: bool
+) -> None:
+    """Git LFS: the pointer has the hash of the file."""
+    digest = hashlib.sha256(b"large").hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 5\n"
+    repo.base = repo.commit("a large file", {"data.bin": pointer})
+    verdict = verified(tmp_path, repo, f"Path('data.bin').write_text({content!r})")
+    assert verdict.accepted == accepted, verdict.violations
+
+
 def test_forged_bytecode_is_removed(tmp_path: Path, repo: Repo) -> None:
     """It carries the time and the size of a source that cannot pass."""
     repo.base = repo.commit(
@@ -115,3 +133,13 @@ def test_the_operator_can_waive_it(tmp_path: Path, repo: Repo) -> None:
     verdict = verified(tmp_path, repo, "Path('made.txt').touch()", waived="made.txt")
     assert verdict.accepted, verdict.violations
     assert [check.outcome for check in verdict.checks[5:]] == ["passed", "waived", "passed"]
+
+
+def test_a_checkout_that_cannot_be_compared_is_refused(tmp_path: Path, repo: Repo) -> None:
+    """Without a sandbox, the setup could put a repository of its own where ours is created."""
+    planted = "Path('../comparison/objects/info').mkdir(parents=True)"
+    repo.commit("work", {"src/auth/prepare.py": PATHS + planted})
+    policy = UNCONTAINED | {"setup": [SETUP]}
+    (verdict,) = verify(tmp_path, repo.job(owned=OWNED, criteria=[CHECK], policy=policy))
+    (violation,) = verdict.violations
+    assert (violation.check, "comparison" in violation.message) == ("setup", True)

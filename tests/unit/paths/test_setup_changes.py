@@ -72,10 +72,9 @@ def test_nothing_may_be_imported_instead_even_if_it_is_ignored(path: str, instea
     assert refused(path, ignored=(path,)) == {path: message}
 
 
-def test_a_new_file_that_configures_the_tests_is_refused_even_if_it_is_ignored() -> None:
-    assert list(refused("tests/conftest.py", ignored=("tests/conftest.py",))) == [
-        "tests/conftest.py"
-    ]
+@pytest.mark.parametrize("path", ["tests/conftest.py", "sitecustomize.py", "plugin.dist-info/"])
+def test_what_configures_the_tests_is_refused_even_if_it_is_ignored(path: str) -> None:
+    assert list(refused(path, ignored=(path,))) == [path]
 
 
 def test_folders_that_python_imports_from_are_looked_into() -> None:

@@ -23,7 +23,8 @@ BackendName = Literal["namespaces", "bubblewrap"]
 
 # The private memory disk of a command. What it holds is not measured as memory of a process.
 SHARED_MEMORY_MEGABYTES: Final = 1024
-_TRIAL_LIMITS: Final = Limits(seconds=10, megabytes=512)
+# Generous: on a busy machine, the trial must not fail because of the time.
+_TRIAL_LIMITS: Final = Limits(seconds=60, megabytes=512)
 _TEMPORARY_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108
 

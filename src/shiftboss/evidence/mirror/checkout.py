@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.commands.command import (
     Limits,
     Sandbox,
@@ -205,8 +206,11 @@ async def _check_unaltered(
 ) -> list[CheckOutcome]:
     """The check that fails if the checkout is not what was committed any more. Nothing is reported
     if it is, because no command of the contract asked for it."""
-    changes = await compare(checkout.files, index, _CONFIG, mirror.path)
-    violations = setup_violations(changes, job.policy.generated)
+    try:
+        changes = await compare(checkout.files, index, _CONFIG, mirror)
+        violations = setup_violations(changes, job.policy.generated)
+    except (EvidenceUnavailable, OSError) as error:  # files that cannot be read any more
+        violations = [Violation(check="setup", message=str(error), hint=_HINT)]
     if not violations:
         return []
     outcome = passed_unless_violated("setup", violations, "")

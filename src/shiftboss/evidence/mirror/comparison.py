@@ -8,17 +8,26 @@ programs. Only files whose status has changed since the checkout are read.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import mmap
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.rules.paths.setup_changes import SetupChanges, is_bytecode, must_be_expanded
 from shiftboss.system.git import checked, git
 
 COMPARISON_SECONDS: Final = 300.0
 _FOLDER: Final = "comparison"
+_DECLARATIONS: Final = ("pyproject.toml", "setup.cfg", "setup.py")
+_POINTER: Final = re.compile(
+    rb"version https://git-lfs[^\n]*\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize \d+\n"
+)
+_POINTER_BYTES_MAX: Final = 1024
 
 
 class KeptIndex(NamedTuple):
@@ -40,27 +49,77 @@ def _read_index(path: Path) -> KeptIndex:
         return KeptIndex(b"", 0)
 
 
-async def compare(files: Path, index: KeptIndex, config: str, mirror: Path) -> SetupChanges:
+async def compare(files: Path, index: KeptIndex, config: str, mirror: Mirror) -> SetupChanges:
     """What differs from the commit. Bytecode beside the sources is removed."""
     comparison = _Comparison(files)
-    await asyncio.to_thread(comparison.prepare, index, config, mirror)
-    changed = await comparison.list(
-        *("diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"),
+    await asyncio.to_thread(comparison.prepare, index, config, mirror.path)
+    entries = await comparison.list(
+        *("diff", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"),
         *("--ignore-submodules=dirty", "-z"),
     )
+    changed = await _without_large_files(files, mirror, entries)
     others = await comparison.list("ls-files", "--others", "--directory", "-z")
     bytecode = [path for path in others if is_bytecode(path)]
     await asyncio.to_thread(_remove, files, bytecode)
     remaining = [path for path in others if path not in bytecode]
     added = await asyncio.to_thread(_expanded, files, remaining)
     if not changed and not added:
-        return SetupChanges([], [], [], [])
+        return SetupChanges([], [], (), ())
     tracked = frozenset(await comparison.list("ls-files", "-z"))
     ignored = await comparison.list(
         *("ls-files", "--others", "--ignored", "--exclude-per-directory=.gitignore"),
         *("--directory", "-z"),
     )
-    return SetupChanges(changed, added, frozenset(ignored), tracked)
+    plugins = await asyncio.to_thread(_undeclared_plugins, files, added)
+    return SetupChanges(changed, added, frozenset(ignored), tracked, plugins)
+
+
+async def _without_large_files(files: Path, mirror: Mirror, entries: Sequence[str]) -> list[str]:
+    """The changed paths. In the place of a large file, git may have a pointer with its hash (Git
+    LFS), and the setup fetches the file."""
+    # Each entry is followed by its path: old mode, new mode, old blob, new blob, status.
+    changed = {path: entry.split() for entry, path in zip(*[iter(entries)] * 2, strict=True)}
+    candidates = {
+        path: blob
+        for path, (old_mode, new_mode, blob, *_) in changed.items()
+        if old_mode.lstrip(":") == new_mode
+    }
+    if not candidates:
+        return list(changed)
+    pointers = await mirror.read(list(candidates.values()), _POINTER_BYTES_MAX)
+    fetched = set()
+    for path, blob in candidates.items():
+        pointer = _POINTER.fullmatch(pointers.get(blob, b""))
+        if pointer and await asyncio.to_thread(_sha256, files / path) == pointer[1].decode():
+            fetched.add(path)
+    return [path for path in changed if path not in fetched]
+
+
+def _sha256(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _undeclared_plugins(files: Path, added: Sequence[str]) -> list[str]:
+    """Metadata of an editable installation repeats what the project declares, in a file that
+    cannot have changed."""
+    found = []
+    for path in added:
+        if path.endswith(".egg-info/") and _mentions_plugin(files / path / "entry_points.txt"):
+            folders = [files, *(files / folder for folder in Path(path).parents)]
+            declarations = [folder / name for folder in folders for name in _DECLARATIONS]
+            if not any(map(_mentions_plugin, declarations)):
+                found.append(path)
+    return found
+
+
+def _mentions_plugin(path: Path) -> bool:
+    """Without reading all of it into memory: the setup may have made it of any size."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(b"pytest11") >= 0
 
 
 class _Comparison:

@@ -14,11 +14,14 @@ from shiftboss.rules.paths.patterns import Scope
 # Folders that tools make for packages, builds and caches.
 _TOOLS: Final = """
     node_modules bower_components .yarn .pnpm-store .npm
-    .venv venv .tox .nox .eggs .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+    .venv venv env .tox .nox .eggs .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
     target build dist out .gradle .next .nuxt .svelte-kit .turbo .parcel-cache _build deps
 """
 _TOOL_FOLDERS: Final = frozenset(_TOOLS.split())
-_TOOL_FOLDER_ENDINGS: Final = (".egg-info", ".dist-info")
+# An editable installation leaves it beside the sources.
+_EDITABLE: Final = ".egg-info"
+# Installed packages have it, in a folder of a tool. Elsewhere it can make Python load plug-ins.
+_INSTALLED: Final = ".dist-info"
 # Package managers rewrite them on installation.
 _LOCKS: Final = """
     package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock
@@ -35,12 +38,14 @@ _GENERATED_HINT: Final = (
 class SetupChanges(NamedTuple):
     """What differs from the commit after the setup. `added` are new files, and folders that end
     with a slash; `ignored` are those that a `.gitignore` covers, one of the commit unless it is
-    itself new. `tracked` are the files of the commit."""
+    itself new. `tracked` are the files of the commit. `plugins` are new folders with metadata that
+    makes pytest load a plug-in which the project does not declare."""
 
     changed: Sequence[str]
     added: Sequence[str]
     ignored: Collection[str]
     tracked: Collection[str]
+    plugins: Collection[str] = ()
 
 
 def setup_violations(changes: SetupChanges, generated: Iterable[str]) -> list[Violation]:
@@ -79,6 +84,8 @@ def _is_generated(path: str, scope: Scope) -> bool:
 
 def _objection(path: str, changes: SetupChanges) -> str | None:
     """Why a new file or folder must not be there, worded to follow its path."""
+    if path in changes.plugins:
+        return "is new and names a plug-in of pytest that the project does not declare"
     parts = path.rstrip("/").split("/")
     if _is_tool_made(parts):
         return None
@@ -89,7 +96,8 @@ def _objection(path: str, changes: SetupChanges) -> str | None:
     twin = _imported_after(path)
     if twin in changes.tracked:
         return f"is new and would be imported instead of {twin}"
-    if not path.endswith("/") and is_protected(path):
+    is_metadata = parts[-1].casefold().endswith(_INSTALLED)
+    if is_metadata or (not path.endswith("/") and is_protected(path)):
         return "is new and configures tests or tools"
     if parts[-1] == _IGNORE_FILE:
         return "is new and changes what git ignores"
@@ -104,8 +112,7 @@ def _is_ignored(parts: Sequence[str], ignored: Collection[str]) -> bool:
 
 def _is_tool_made(parts: Sequence[str]) -> bool:
     return any(
-        part.casefold() in _TOOL_FOLDERS or part.casefold().endswith(_TOOL_FOLDER_ENDINGS)
-        for part in parts
+        part.casefold() in _TOOL_FOLDERS or part.casefold().endswith(_EDITABLE) for part in parts
     )
 
 
