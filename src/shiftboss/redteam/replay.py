@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.evidence.checks.verifier import Verifier
-from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.redteam.contracts import TaskContract
 from shiftboss.redteam.hacks import Edit, Hack, NotApplicable
@@ -100,7 +99,6 @@ async def open_replay(task: TaskContract) -> AsyncIterator[Replay]:
 
 
 def _job(task: TaskContract, repo: str, commit: str) -> VerificationJob:
-    held_out: HeldOutTests | None = task.held_out
     return VerificationJob(
         swarm_id="redteam",
         bead_id=task.contract.task_id,
@@ -117,5 +115,5 @@ def _job(task: TaskContract, repo: str, commit: str) -> VerificationJob:
         contract_version=1,
         contract_hash="0" * 64,
         policy=task.policy,
-        held_out=held_out,
+        held_out=task.held_out,
     )

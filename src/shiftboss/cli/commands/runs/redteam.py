@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -134,9 +134,10 @@ def _list(hacks: list[Hack]) -> Output:
     return Output.of(answer, view)
 
 
-class _TaskResult:
-    def __init__(self, task: PlanTask, contract: TaskContract, trials: list[Trial]) -> None:
-        self.task, self.contract, self.trials = task, contract, trials
+class _TaskResult(NamedTuple):
+    task: PlanTask
+    contract: TaskContract
+    trials: list[Trial]
 
 
 def _replayed(loaded: ReadPlanFile, tasks: list[PlanTask], hacks: list[Hack]) -> list[_TaskResult]:
