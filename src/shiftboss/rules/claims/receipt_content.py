@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
+from shiftboss.protocol.handoffs import held_out_hash
 from shiftboss.protocol.receipts import (
     LISTED_MAX,
     RECEIPT_FORMAT,
@@ -131,13 +131,8 @@ def _held_out_check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
         tests=_tests(check.tests),
         canaries=None,
         mutants=None,
-        held_out_sha256=held_out_hash(job.held_out),
+        held_out_sha256=None if job.held_out is None else held_out_hash(job.held_out),
     )
-
-
-def held_out_hash(held_out: HeldOutTests | None) -> str | None:
-    """Lets the one who has the tests prove that it was these."""
-    return None if held_out is None else hashlib.sha256(canonical_json(held_out)).hexdigest()
 
 
 def _tests(totals: TestTotals | None) -> ReceiptTests | None:
