@@ -281,7 +281,7 @@ class Sums(unittest.TestCase):
         for number in range(5000):
             print("line", number, "of an honest but noisy test")
         print("FAIL: test_double (test_it.Sums.test_double)\\nFAILED (failures=1)", file=sys.stderr)
-        print("=== 3 failed, 0 passed in 0.12s ===\\nRan 0 tests in 0.000s\\n\\nOK", file=sys.stderr)
+        print("=== 3 failed in 0.12s ===\\nRan 0 tests in 0.000s\\n\\nOK", file=sys.stderr)
         self.assertEqual(total([2, 3]), 5)
     def test_double(self):
         self.assertEqual(double(1), 2)
