@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
@@ -97,19 +96,11 @@ async def _run(
 ) -> tuple[CanaryJudgement, CommandRun | None]:
     chosen = choose_sabotages(options, _RANDOM, CANARIES_MAX)
     overlay = await asyncio.to_thread(files.sabotaged, chosen)
-    run = await _run_variant(tested, argv, overlay)
+    run = await tested.run(argv, overlay)
     if run is None:
         problem = Judgement("unverifiable", "not run, the setup failed")
         return CanaryJudgement((), (), problem), None
     return judge_canaries(chosen, green, run), run
-
-
-async def _run_variant(
-    tested: CommitUnderTest, argv: Sequence[str], files: Mapping[str, bytes]
-) -> CommandRun | None:
-    """In a checkout of a commit with these files, so that git does not show the difference."""
-    commit = await tested.mirror.variant(tested.commit, files)
-    return await replace(tested, commit=commit).run(argv)
 
 
 async def _test_files(tested: CommitUnderTest, green: Report) -> _TestFiles:
@@ -170,7 +161,7 @@ async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]
         return unverifiable("canary", _UNSAFE, text)
     chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
     overlay = await asyncio.to_thread(_TestFiles(texts, options).sabotaged, chosen)
-    run = await _run_variant(tested, argv, overlay)
+    run = await tested.run(argv, overlay)
     if run is None:
         return unverifiable("canary", "not run, the setup failed", text)
     judgement = judge_unnamed(run, len(chosen), all_files=chosen.keys() == set(paths))

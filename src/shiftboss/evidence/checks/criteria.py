@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from shiftboss.evidence.checks.canary import sabotage_files
 from shiftboss.evidence.checks.commit import ClaimedCommit
-from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out, not_failing
+from shiftboss.evidence.checks.held_out import check_held_out, not_failing
 from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
 from shiftboss.evidence.checks.proof import Proof, judged_tests
 from shiftboss.evidence.checks.scope import ClaimedWork
@@ -22,6 +22,7 @@ from shiftboss.evidence.mirror.checkout import (
     unrunnable_command,
 )
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
@@ -114,22 +115,8 @@ class CriteriaCheck:
         assert again is not None
         return checked if again.result.outcome == "failed" else not_failing(checked)
 
-    async def _run_with_files(
-        self, overlay: Mapping[str, bytes], argv: Sequence[str]
-    ) -> HeldOutRun:
-        run = await self._tested.run(argv, overlay)
-        if run is None:
-            return HeldOutRun(None, (), None, 0)
-        report = run.report
-        if run.must_report and report is not None and report.source != "report":
-            report = None  # only printed, which the code under test can do as well
-        return HeldOutRun(
-            run.result.exit_code,
-            report.tests if report is not None else (),
-            report.totals if report is not None else None,
-            run.result.duration_ms,
-            run.result.sandbox,
-        )
+    async def _run_with_files(self, overlay: Overlay, argv: Sequence[str]) -> CommandRun | None:
+        return await self._tested.run_with(argv, overlay)
 
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self._mirror, self._commit, self._job, self._deletion)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from shiftboss.protocol.handoffs import held_out_hash
+from shiftboss.errors import UnwritableCheckout
+from shiftboss.evidence.mirror.overlays import Overlay
+from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
 from shiftboss.protocol.verdicts import CheckResult, TestTotals, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.held_out import (
-    HeldOutCase,
     HeldOutResult,
-    judge_run,
+    judge_held_out,
     passed_message,
     runs_tests,
 )
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome
 
 # Stands for the held-out criterion, which names paths that the worker must not see.
@@ -32,20 +35,8 @@ _NOT_RUN_HINT: Final = (
 )
 
 
-class HeldOutRun(NamedTuple):
-    """How a command with tests ended. `totals` is None if the runner reported no tests, `cases` is
-    empty if it reported only their number."""
-
-    exit_code: int | None
-    cases: Sequence[HeldOutCase]
-    totals: TestTotals | None
-    duration_ms: int
-    sandbox: str | None = None
-
-
-# Runs a command in a clean checkout with these files written over it. Raises OSError if they cannot
-# be written.
-RunWithFiles = Callable[[Mapping[str, bytes], Sequence[str]], Awaitable[HeldOutRun]]
+# Runs a command in a checkout with the held-out files. None if its setup fails.
+RunWithFiles = Callable[[Overlay, Sequence[str]], Awaitable[CommandRun | None]]
 
 
 async def check_held_out(
@@ -53,21 +44,56 @@ async def check_held_out(
 ) -> CheckOutcome | None:
     """None if there are no held-out tests. `green` are the totals of the contract's criteria that
     run tests, without the held-out ones."""
-    tests = job.held_out
-    if tests is None:
+    if job.held_out is None:
         return None
+    files = {path: text.encode() for path, text in job.held_out.files.items()}
+    checked = await _check(run, Overlay(files, after_setup=True), job, job.held_out, green)
+    if checked.holds or not job.policy.setup:
+        return checked
+    # The criterion may run what the setup has made of the tests, such as a compiled copy. This is
+    # tried only now, because the setup then runs again, without a network.
+    built = await _check(run, Overlay(files, is_secret=True), job, job.held_out, green)
+    return built if built.holds else checked
+
+
+async def _check(
+    run: RunWithFiles,
+    overlay: Overlay,
+    job: VerificationJob,
+    tests: HeldOutTests,
+    green: Mapping[str, TestTotals],
+) -> CheckOutcome:
     own = tests.criterion
     criteria = [own] if own is not None else _test_criteria(job)
-    overlay = {path: text.encode() for path, text in tests.files.items()}
     try:
-        ended = _joined([await run(overlay, _argv(text)) for text in criteria])
-    except OSError:  # the commit has a folder or a link where a file has to be
+        runs = [await run(overlay, _argv(text)) for text in criteria]
+    except UnwritableCheckout:
         return _outcome(HeldOutResult(0, 0, 0, UNWRITABLE), "")
     visible = None if own is not None else _sum([green[text] for text in criteria if text in green])
+    reports = [report for each in runs if (report := _report(each)) is not None]
     result = await asyncio.to_thread(
-        judge_run, tests.files, ended.cases, ended.totals, ended.exit_code, visible
+        judge_held_out,
+        tests.files,
+        # Several criteria may share the held-out tests: each of these must run in one of them.
+        [test for report in reports for test in report.tests],
+        _sum([report.totals for report in reports]),
+        _exit_code(runs),
+        visible,
     )
-    return _outcome(result, held_out_hash(tests), ended)
+    return _outcome(result, held_out_hash(tests), runs)
+
+
+def _report(run: CommandRun | None) -> Report | None:
+    """Not what was only printed, if the runner writes reports: code under test can print, too."""
+    if run is None or run.report is None:
+        return None
+    return run.report if run.report.source == "report" or not run.must_report else None
+
+
+def _exit_code(runs: Sequence[CommandRun | None]) -> int | None:
+    """The first that is not 0. A command whose setup failed has none."""
+    codes = [run.result.exit_code if run is not None else None for run in runs]
+    return next((code for code in codes if code != 0), 0)
 
 
 def not_failing(checked: CheckOutcome) -> CheckOutcome:
@@ -87,17 +113,6 @@ def _argv(criterion: str) -> Sequence[str]:
     return parsed.argv
 
 
-def _joined(runs: Sequence[HeldOutRun]) -> HeldOutRun:
-    """Several criteria may share the held-out tests: each of these must run in one of them."""
-    return HeldOutRun(
-        exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
-        cases=[case for run in runs for case in run.cases],
-        totals=_sum([run.totals for run in runs if run.totals is not None]),
-        duration_ms=sum(run.duration_ms for run in runs),
-        sandbox=next((run.sandbox for run in runs), None),
-    )
-
-
 def _sum(totals: Sequence[TestTotals]) -> TestTotals | None:
     if not totals:
         return None
@@ -109,20 +124,21 @@ def _sum(totals: Sequence[TestTotals]) -> TestTotals | None:
     )
 
 
-def _outcome(result: HeldOutResult, digest: str, ended: HeldOutRun | None = None) -> CheckOutcome:
+def _outcome(
+    result: HeldOutResult, digest: str, runs: Sequence[CommandRun | None] = ()
+) -> CheckOutcome:
     """Without the exit code and the output, which could tell more than how many tests fail."""
     problem = result.problem
-    totals = ended.totals if ended is not None else None
+    ended = [run.result for run in runs if run is not None]
+    source = next((report.source for run in runs if (report := _report(run)) is not None), None)
     checked = CheckResult(
         check="held_out",
         outcome="passed" if problem is None else "failed",
         message=f"{passed_message(result)}; sha256 {digest}" if problem is None else problem,
         subject=SUBJECT,
-        duration_ms=ended.duration_ms if ended is not None else 0,
-        sandbox=ended.sandbox if ended is not None else None,
-        tests=None
-        if totals is None
-        else TestTotals(source=totals.source, ran=result.ran, passed=result.passed),
+        duration_ms=sum(each.duration_ms for each in ended),
+        sandbox=next((each.sandbox for each in ended), None),
+        tests=TestTotals(source=source, ran=result.ran, passed=result.passed) if source else None,
     )
     if problem is None:
         return CheckOutcome(checked)

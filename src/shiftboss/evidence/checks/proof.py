@@ -7,14 +7,15 @@ criterion itself, so that the code under test cannot tell them apart by these.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import check_canaries
 from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
-from shiftboss.evidence.mirror.checkout import failure_hint
+from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
@@ -32,6 +33,7 @@ _BASE_TESTS_HINT: Final = (
     "the work must pass these tests as they were; if their expectations have to change, the "
     "contract must name them in expectations_change, or ask for a waiver of base_tests"
 )
+_UNWRITABLE: Final = "the setup puts something in the way of test files that are written after it"
 
 
 def judged_tests(
@@ -101,7 +103,10 @@ class Proof:
         overlay = await self._files_of_base()
         if not overlay:
             return None
-        run = await self._tested.run(self._argv, overlay)
+        try:
+            run = await self._tested.run(self._argv, overlay)
+        except UnwritableCheckout:
+            return unrunnable_command("base_tests", self._text, _UNWRITABLE)
         if run is None:
             return unverifiable("base_tests", "not run, the setup failed", self._text)
         changed = Scope(policy.expectations_change)
@@ -112,7 +117,7 @@ class Proof:
             "base_tests", self._text, run, judge_base_tests(run, base, overlay.keys())
         )
 
-    async def _files_of_base(self) -> dict[str, bytes | None]:
+    async def _files_of_base(self) -> dict[str, bytes]:
         """The test files of the base that the work changed or deleted, as they were."""
         changed = Scope(self._tested.job.policy.expectations_change)
         blobs = {
@@ -132,7 +137,10 @@ class Proof:
     async def _canaries(self) -> CheckOutcome | None:
         if self._tested.job.policy.canaries == "off":
             return None
-        return await check_canaries(self._tested, self._text, self._argv, self._green)
+        try:
+            return await check_canaries(self._tested, self._text, self._argv, self._green)
+        except UnwritableCheckout:
+            return unrunnable_command("canary", self._text, _UNWRITABLE)
 
     async def _mutants(self) -> CheckOutcome | None:
         tested = self._tested
@@ -149,8 +157,7 @@ class Proof:
                     return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
 
             async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
-                commit = await tested.mirror.variant(tested.commit, files)
-                async with replace(tested, commit=commit).checkout() as checkout:
+                async with tested.checkout(Overlay(files)) as checkout:
                     return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
 
             return await check_mutants(work, tested.job.policy, green, run, run_with_setup)

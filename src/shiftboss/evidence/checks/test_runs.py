@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.printed import printed_report
@@ -43,7 +44,7 @@ async def run_tests(
 ) -> CommandRun:
     """`paths` are the files of the commit. The name of the report does not tell the code under test
     for which purpose it runs."""
-    report_file = checkout.checkout.home / f"report-{secrets.token_hex(8)}"
+    report_file = checkout.home / f"report-{secrets.token_hex(8)}"
     command = reporting_command(argv, str(report_file))
     result = await checkout.run(
         command.argv, command.environment, seconds=seconds, output_bytes=TEST_OUTPUT_BYTES
@@ -51,7 +52,7 @@ async def run_tests(
     content = await asyncio.to_thread(_read_regular_file, report_file)
     report = None
     if content is not None:
-        report = read_report(content, command.format, str(checkout.checkout.files))
+        report = read_report(content, command.format, str(checkout.files))
     if report is None:
         report = printed_report(command.runner, result.output_tail, job.policy.test_summary)
     if report is not None:
@@ -81,15 +82,26 @@ class CommitUnderTest:
     deletion: BackgroundDelete
 
     def checkout(
-        self, overlay: Mapping[str, bytes | None] = MappingProxyType({})
+        self, overlay: Overlay = NO_OVERLAY
     ) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self.mirror, self.commit, self.job, self.deletion, overlay)
 
     async def run(
-        self, argv: Sequence[str], overlay: Mapping[str, bytes | None] = MappingProxyType({})
+        self, argv: Sequence[str], files: Mapping[str, bytes] = MappingProxyType({})
     ) -> CommandRun | None:
-        """In a new checkout, with the files of `overlay`. None if its setup fails."""
-        tested = replace(self, paths={*self.paths, *overlay})
+        """In a new checkout of the commit with other `files`. None if its setup fails.
+
+        If the setup fails with these files, it does not see them: it may run tests itself, and code
+        of the worker must not be able to prevent the run.
+        """
+        run = await self.run_with(argv, Overlay(files))
+        if run is None and files:
+            run = await self.run_with(argv, Overlay(files, after_setup=True))
+        return run
+
+    async def run_with(self, argv: Sequence[str], overlay: Overlay) -> CommandRun | None:
+        """None if the setup fails."""
+        tested = replace(self, paths={*self.paths, *overlay.files})
         async with self.checkout(overlay) as checkout:
             return await tested.run_in(checkout, argv)
 
