@@ -50,7 +50,7 @@ class MutantClaim:
     def __init__(self, folder: Path, repo: Repo, **policy: Any) -> None:
         self.job = repo.job(policy=policy)
         self._repo = repo
-        self._mirrors = Mirrors(folder / "mirrors")
+        self._mirrors = Mirrors(folder / "mirrors", hidden=())
         self._deletion = BackgroundDelete(folder / "checkouts")
         self.limits: list[float] = []
         self.runs_with_setup = 0

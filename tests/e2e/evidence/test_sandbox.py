@@ -30,6 +30,9 @@ from shiftboss.evidence.commands.sandbox import (
     state_paths,
 )
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.landing.merge_check import MergeCheck
+from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
@@ -182,6 +185,34 @@ def test_a_criterion_sees_no_secrets_and_reaches_nothing(
     assert verdict.accepted
     assert not Path("/tmp/written").exists()
     assert verdict.checks[-1].sandbox in ("namespaces", "bubblewrap")
+
+
+@pytest.mark.usefixtures("backend")
+def test_merged_work_sees_no_state_when_it_lands(
+    tmp_path: Path, outside: tuple[Path, Path]
+) -> None:
+    """Neither that of the run, nor that of another server beside the repository."""
+    state, home = outside
+    repo = Repo(home / "repo")
+    keys = [state / "receipt-key.pem", repo.path / ".shiftboss" / "receipt-key.pem"]
+    keys[1].parent.mkdir()
+    keys[1].write_text("key")
+    criteria = [f"Command passes: grep -q key {key}" for key in keys]
+    policy = VerificationPolicy()
+
+    async def failures() -> list[str | None]:
+        merge_check = MergeCheck(tmp_path / "landing", state)
+        git_repo = await GitRepo.at(repo.path)
+        try:
+            found = [
+                await merge_check.first_failure(git_repo, repo.base, "bd-1", [one], policy, [])
+                for one in criteria
+            ]
+        finally:
+            await merge_check.close()
+        return [failure.subject if failure is not None else None for failure in found]
+
+    assert asyncio.run(failures()) == criteria
 
 
 @pytest.mark.usefixtures("backend")

@@ -52,12 +52,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
-    folders and files that commands in a checkout must not see."""
+    """A bare repository with the branches of another one under `refs/repo/`. Commands in a checkout
+    must see neither the `hidden` folders and files, nor the state beside the other repository."""
 
-    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path]) -> None:
         self.path = path
-        self.hidden = hidden
+        self.hidden = [*hidden, *_state_beside(source)]
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -227,7 +227,7 @@ def _variant_stream(
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path]) -> None:
         self._folder = folder
         self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
@@ -236,9 +236,7 @@ class Mirrors:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(
-                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
-            )
+            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source, self._hidden)
         return self._mirrors[source]
 
 
