@@ -21,7 +21,9 @@ from shiftboss.evidence.commands import sandbox
 from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
 from shiftboss.evidence.commands.namespaces import Mount
 from shiftboss.evidence.commands.sandbox import (
+    RETRY_SECONDS,
     Backend,
+    BackendSearch,
     Containment,
     bubblewrap_argv,
     contain,
@@ -237,7 +239,10 @@ def test_the_policy_says_which_commands_have_the_network(
 def test_without_the_required_sandbox_nothing_is_run(
     tmp_path: Path, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_found", [Backend(None, reason="no namespaces")])
+    async def nothing() -> Backend:
+        return Backend(None, reason="no namespaces")
+
+    monkeypatch.setattr(sandbox, "_search", BackendSearch(nothing))
     criteria = ["Command passes: python3 tools/connect.py 1"]
     required, auto, off = verify(
         tmp_path,
@@ -284,6 +289,29 @@ def _is_of(process: psutil.Process, name: str) -> bool:
         return name in process.cmdline()
     except psutil.Error:
         return False
+
+
+def test_only_a_sandbox_that_was_found_is_remembered_for_good() -> None:
+    """A trial on a busy machine may fail. Callers at the same time share one."""
+    trials, now = [Backend(None, reason="timed out"), Backend("namespaces")], 1000.0
+
+    async def attempt() -> Backend:
+        await asyncio.sleep(0)
+        return trials.pop(0)
+
+    search = BackendSearch(attempt, lambda: now)
+
+    async def found() -> set[str | None]:
+        return {one.name for one in await asyncio.gather(search.backend(), search.backend())}
+
+    assert asyncio.run(found()) == {None}
+    now += RETRY_SECONDS - 1
+    assert asyncio.run(found()) == {None}
+    now += 1
+    assert asyncio.run(found()) == {"namespaces"}
+    now += 10 * RETRY_SECONDS
+    assert asyncio.run(found()) == {"namespaces"}
+    assert trials == []
 
 
 def test_both_ways_make_the_same_mounts_each_after_those_around_it(
