@@ -36,6 +36,7 @@ from shiftboss.protocol.verdicts import (
     Change,
     CheckResult,
     Mutant,
+    MutantTotals,
     TestTotals,
     Verdict,
     VerificationJob,
@@ -412,6 +413,9 @@ def test_a_receipt_lists_fifty_canaries_and_mutants_and_counts_all() -> None:
             for line in range(70)
         ],
     )
+    counted = many.model_copy(update={"mutant_totals": MutantTotals(tried=200, killed=180)})
+    assert (listed := body(more_checks=[counted]).checks[-1].mutants) is not None
+    assert (listed.total, listed.killed, len(listed.listed)) == (200, 180, 50)
     recorded = body(more_checks=[many]).checks[-1]
     assert recorded.canaries is not None
     assert recorded.mutants is not None
