@@ -334,6 +334,7 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         ({"checks": [with_counts(canaries={"total": 0, "failed": 0})]}, "checks"),
         ({"checks": [with_counts(canaries={"listed": [UNNOTICED]})]}, "checks"),
         ({"checks": [with_counts(mutants={"killed": 3})]}, "checks"),
+        ({"checks": [with_counts(mutants={"total": 1, "killed": 1})]}, "checks"),
     ],
 )
 def test_a_receipt_that_contradicts_itself_is_invalid(changes: dict[str, Any], field: str) -> None:
