@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -14,14 +15,18 @@ from shiftboss.rules.claims.test_runs.judgement import (
     judge_run,
 )
 from shiftboss.rules.claims.test_runs.printed import printed_report
-from shiftboss.rules.claims.test_runs.report_files import read_report
+from shiftboss.rules.claims.test_runs.report_files import (
+    PARTS_MAX,
+    REPORT_BYTES_MAX,
+    read_report,
+)
 from shiftboss.rules.claims.test_runs.reported import (
     CaseOutcome,
     Report,
     ReportedTest,
     missing_tests,
 )
-from shiftboss.rules.claims.test_runs.runners import RunnerName, reporting_command
+from shiftboss.rules.claims.test_runs.runners import ReportFormat, RunnerName, reporting_command
 from shiftboss.rules.claims.test_runs.summaries import count_tests
 
 pytestmark = [pytest.mark.requirement("OWN-13"), pytest.mark.requirement("HO-05")]
@@ -203,6 +208,64 @@ def test_the_report_of_jest_names_each_test_with_its_file() -> None:
 def test_what_is_no_report_counts_as_missing(content: bytes) -> None:
     assert read_report(content, "junit", FOLDER) is None
     assert read_report(content, "jest", FOLDER) is None
+
+
+TOO_MANY = PARTS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"<testsuites>" + b"<a/>" * TOO_MANY + b"</testsuites>", "junit"),
+        (b"<testsuite>" * 20_000 + b"</testsuite>" * 20_000, "junit"),
+        (b'{"testResults": [], "more": [' + b"{}," * TOO_MANY + b"{}]}", "jest"),
+        (b"<testsuites>" + b" " * REPORT_BYTES_MAX + b"</testsuites>", "junit"),
+    ],
+    ids=["elements", "depth", "objects", "bytes"],
+)
+def test_a_file_with_too_much_in_it_is_no_report(content: bytes, kind: ReportFormat) -> None:
+    assert read_report(content, kind, FOLDER) is None
+
+
+def test_a_long_title_is_not_repeated_for_each_test() -> None:
+    suite = f'<testsuite name="{"x" * 200_000}" hostname="h">{"<testcase/>" * 20_000}</testsuite>'
+    started = time.process_time()
+    report = read_report(f"<testsuites>{suite}</testsuites>".encode(), "junit", FOLDER)
+    assert report is not None
+    assert report.ran == 20_000
+    assert time.process_time() - started < 1.0
+
+
+def test_only_the_tests_of_suites_are_read() -> None:
+    case = '<testcase name="test_a" file="t.py"/>'
+    text = f"<testsuites><other>{case}</other><testcase>{case}</testcase></testsuites>"
+    report = read_report(text.encode(), "junit", FOLDER)
+    assert report is not None
+    assert [test.name for test in report.tests] == [""]
+
+
+@pytest.mark.parametrize("part", ["[", "a", "a.", " ", "]["])
+def test_hostile_names_are_read_in_linear_time(part: str) -> None:
+    name = part * (1000 // len(part)) + "]"
+    report = Report.of_tests("report", [ReportedTest(None, name, "passed")] * 2000)
+    started = time.process_time()
+    named = report.with_files(["a/" * 200 + "b.py", "a.py"])
+    assert [len(test.function_name) for test in named.tests]
+    assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "bare"),
+    [
+        ("Class::test_x[a[1]]", "Class::test_x", "test_x"),
+        ("sums > adds [] twice", "sums > adds [] twice", "twice"),
+        ("m.Class.test_x", "m.Class.test_x", "test_x"),
+        ("test]", "test]", "test]"),
+    ],
+)
+def test_a_name_without_parameters(name: str, function: str, bare: str) -> None:
+    test = ReportedTest("t.py", name, "passed")
+    assert (test.function, test.function_name) == (("t.py", function), bare)
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{}", b'{"testResults": [1]}', b"[" * 100_000])
