@@ -34,7 +34,7 @@ from shiftboss.evidence.commands.sandbox import (
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
-from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
@@ -234,6 +234,34 @@ def test_the_policy_says_which_commands_have_the_network(
     (verdict,) = verify(tmp_path, repo.job(criteria=[f"Command passes: {connect}"], policy=policy))
     found = outcomes(verdict)
     assert (found["setup"], found["criterion"]) == (setup, criterion)
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.requirement("OWN-14")
+def test_a_setup_that_sees_held_out_tests_cannot_send_them_away(
+    tmp_path: Path, repo: Repo, port: int
+) -> None:
+    """It sees them only if the tests did not run with those that were written after it."""
+    sends = (
+        "import os, socket, sys\n"
+        "if os.path.exists('tests/test_more.py'):\n"
+        "    try:\n"
+        "        socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)\n"
+        "        sys.exit('sent')\n"
+        "    except ConnectionRefusedError:\n        pass\n"
+        "    os.mkdir('build')\n"
+        "    os.link('tests/test_more.py', 'build/test_more.py')\n"
+    )
+    test = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n"
+    repo.commit("work", {"src/auth/sends.py": sends, ".gitignore": "build/\n"})
+    held_out = HeldOutTests(
+        files={"tests/test_more.py": test},
+        criterion="Tests pass: python3 -m unittest discover -s build",
+    )
+    policy = {"setup": [f"python3 src/auth/sends.py {port}"], "canaries": "off"}
+    job = repo.job(owned=["src/auth/", ".gitignore"], policy=policy, held_out=held_out)
+    (verdict,) = verify(tmp_path, job)
+    assert outcomes(verdict)["held_out"] == "passed", verdict.violations
 
 
 def test_without_the_required_sandbox_nothing_is_run(

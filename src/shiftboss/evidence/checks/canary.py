@@ -100,7 +100,7 @@ async def _run(
     if run is None:
         problem = Judgement("unverifiable", "not run, the setup failed")
         return CanaryJudgement((), (), problem), None
-    return judge_canaries(chosen, green, run), run
+    return await asyncio.to_thread(judge_canaries, chosen, green, run), run
 
 
 async def _test_files(tested: CommitUnderTest, green: Report) -> _TestFiles:
@@ -110,12 +110,7 @@ async def _test_files(tested: CommitUnderTest, green: Report) -> _TestFiles:
     paths = named or [path for path in tested.paths if is_test_file(path) or path.endswith(".rs")]
     texts = await _read(tested, paths)
     options = await asyncio.to_thread(_options, texts)
-    passing = {
-        path: found
-        for path, some in options.items()
-        if (found := passing_options(path, some, green))
-    }
-    return _TestFiles(texts, passing)
+    return _TestFiles(texts, await asyncio.to_thread(passing_options, options, green))
 
 
 def _options(texts: Mapping[str, str]) -> dict[str, list[Sabotage]]:

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -24,7 +24,7 @@ from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
 from shiftboss.rules.claims.test_runs.reported import Report
-from shiftboss.rules.claims.test_runs.runners import reporting_command
+from shiftboss.rules.claims.test_runs.runners import ReportingCommand, reporting_command
 from shiftboss.system.background_delete import BackgroundDelete
 
 # A runner that prints each test prints this much about 50,000 of them.
@@ -49,16 +49,36 @@ async def run_tests(
     result = await checkout.run(
         command.argv, command.environment, seconds=seconds, output_bytes=TEST_OUTPUT_BYTES
     )
-    content = await asyncio.to_thread(_read_regular_file, report_file)
-    report = None
-    if content is not None:
-        report = read_report(content, command.format, str(checkout.files))
-    if report is None:
-        report = printed_report(command.runner, result.output_tail, job.policy.test_summary)
-    if report is not None:
-        report = report.with_files(paths)
+    printed = _Printed(result.output_tail, job.policy.test_summary)
+    report = await asyncio.to_thread(
+        _read_tests, report_file, command, checkout.files, printed, paths
+    )
     evidence = replace(result, output_tail=result.output_tail[-EVIDENCE_CHARACTERS:])
     return CommandRun(command.runner, command.must_report, evidence, report)
+
+
+class _Printed(NamedTuple):
+    """The output of a runner. `summary` says how its summary looks, if the policy does."""
+
+    output: str
+    summary: str | None
+
+
+def _read_tests(
+    report_file: Path,
+    command: ReportingCommand,
+    folder: Path,
+    printed: _Printed,
+    paths: Collection[str],
+) -> Report | None:
+    """What was reported, to the file or in the output. Takes a second if it was made to."""
+    report = None
+    content = _read_regular_file(report_file)
+    if content is not None:
+        report = read_report(content, command.format, str(folder))
+    if report is None:
+        report = printed_report(command.runner, printed.output, printed.summary)
+    return report.with_files(paths) if report is not None else None
 
 
 def _read_regular_file(path: Path) -> bytes | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from shiftboss.protocol.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest, name_tests
 
-# The chosen sabotages of each file.
-Chosen = Mapping[str, Sequence[Sabotage]]
+# Sabotages of each file.
+Sabotages = Mapping[str, Sequence[Sabotage]]
+
+_SEPARATOR: Final = re.compile(r" |::")
+# Enough for packages and modules. A name with more could be written to waste time.
+_SEPARATORS_MAX: Final = 50
 
 
 class CanaryJudgement(NamedTuple):
@@ -22,36 +27,56 @@ class CanaryJudgement(NamedTuple):
     judgement: Judgement
 
 
-def is_test_of(sabotage: Sabotage, path: str, test: ReportedTest) -> bool:
-    """Runners that do not report the file put a package or a module before the name."""
-    name = test.function[1]
-    if test.file is not None:
-        return test.file == path and name == sabotage.test
-    return name == sabotage.test or name.endswith((f" {sabotage.test}", f"::{sabotage.test}"))
+class _Index:
+    """The tests of a report by file and name, so that finding those of a sabotage does not read the
+    whole report. Runners that do not report the file put a package or a module before the name."""
+
+    def __init__(self, tests: Iterable[ReportedTest]) -> None:
+        self._tests: dict[tuple[str | None, str], list[ReportedTest]] = {}
+        for test in tests:
+            file, name = test.function
+            for known in (name,) if file is not None else _endings(name):
+                self._tests.setdefault((file, known), []).append(test)
+
+    def tests_of(self, sabotage: Sabotage, path: str) -> list[ReportedTest]:
+        named = self._tests.get((path, sabotage.test), [])
+        return named + self._tests.get((None, sabotage.test), [])
 
 
-def passing_options(path: str, options: Sequence[Sabotage], green: Report) -> list[Sabotage]:
+def _endings(name: str) -> Iterator[str]:
+    """The name, and what follows each of its last separators."""
+    yield name
+    for separator in list(_SEPARATOR.finditer(name))[-_SEPARATORS_MAX:]:
+        yield name[separator.end() :]
+
+
+def passing_options(options: Sabotages, green: Report) -> dict[str, list[Sabotage]]:
     """Those whose test passed with all its parameters; others may fail for their own reasons."""
-    return [option for option in options if _has_passed(option, path, green)]
+    index = _Index(green.tests)
+    return {
+        path: passing
+        for path, offered in options.items()
+        if (passing := [option for option in offered if _has_passed(option, path, index)])
+    }
 
 
-def _has_passed(option: Sabotage, path: str, green: Report) -> bool:
-    outcomes = {test.outcome for test in green.tests if is_test_of(option, path, test)}
-    return outcomes == {"passed"}
+def _has_passed(option: Sabotage, path: str, index: _Index) -> bool:
+    return {test.outcome for test in index.tests_of(option, path)} == {"passed"}
 
 
-def judge_canaries(chosen: Chosen, green: Report, run: CommandRun) -> CanaryJudgement:
+def judge_canaries(chosen: Sabotages, green: Report, run: CommandRun) -> CanaryJudgement:
     """`green` is the run without sabotage.
 
     A runner may stop at the first failure, so a test may be missing if others have failed. Tests
     that others inherit fail wherever they are inherited.
     """
     tests = run.report.tests if run.report is not None else ()
+    index = _Index(tests)
     canaries = [
         Canary(
             test=f"{path}::{sabotage.test}",
             change=sabotage.change,
-            outcome=_outcome([test for test in tests if is_test_of(sabotage, path, test)]),
+            outcome=_outcome(index.tests_of(sabotage, path)),
         )
         for path, sabotages in chosen.items()
         for sabotage in sabotages

@@ -13,9 +13,10 @@ from shiftboss.protocol.verdicts import TestTotals
 Source = Literal["report", "output", "summary"]
 CaseOutcome = Literal["passed", "failed", "skipped"]
 
-_PARAMETERS: Final = re.compile(r"\[.*\]\Z", re.DOTALL)
 _OUTER_NAMES: Final = re.compile(r".*(?:::|\.| > | )", re.DOTALL)
 NAMED_MAX: Final = 5
+# How deep in packages a module can be. Names with more parts could be written to waste time.
+_MODULE_PARTS_MAX: Final = 50
 
 
 class ReportedTest(NamedTuple):
@@ -29,12 +30,15 @@ class ReportedTest(NamedTuple):
     @property
     def function(self) -> tuple[str | None, str]:
         """The same for all parameters of a test."""
-        return self.file, _PARAMETERS.sub("", self.name)
+        name, bracket, _ = self.name.partition("[")
+        return self.file, name if bracket and self.name.endswith("]") else self.name
 
     @property
     def function_name(self) -> str:
         """Without the names of classes and suites."""
-        return _OUTER_NAMES.sub("", self.function[1])
+        name = self.function[1]
+        outer = _OUTER_NAMES.match(name)
+        return name[outer.end() :] if outer else name
 
     @property
     def label(self) -> str:
@@ -75,7 +79,7 @@ def _files_by_module(paths: Iterable[str]) -> dict[str, list[str]]:
     for path in paths:
         if path.endswith(".py"):
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-            for start in range(len(parts)):
+            for start in range(max(0, len(parts) - _MODULE_PARTS_MAX), len(parts)):
                 by_module.setdefault(".".join(parts[start:]), []).append(path)
     return by_module
 
@@ -84,7 +88,7 @@ def _with_file(test: ReportedTest, by_module: dict[str, list[str]]) -> ReportedT
     if test.file is not None or "." not in test.name:
         return test
     parts = test.name.split(".")
-    for end in range(len(parts) - 1, 0, -1):
+    for end in range(min(len(parts) - 1, _MODULE_PARTS_MAX), 0, -1):
         files = by_module.get(".".join(parts[:end]), [])
         if len(files) == 1:
             return test._replace(file=files[0], name="::".join(parts[end:]))
