@@ -201,6 +201,22 @@ def test_one_mutant_that_does_not_compile_leaves_the_others(tmp_path: Path, repo
     assert (checked.result.outcome, checked.result.message) == ("unverifiable", NOT_RUN)
 
 
+def test_all_mutants_are_counted_and_fifty_are_listed(tmp_path: Path, repo: Repo) -> None:
+    functions = "".join(GO_FUNCTION.format(number) for number in range(60))
+    repo.commit("work", {"shop.go": f"package shop\n\n{functions}"})
+    survivor = GO_FUNCTION.format(3)
+
+    def answer(text: str) -> CommandRun:
+        return ended(1, "TestF") if survivor in text else ended(0)
+
+    claim = MutantClaim(tmp_path, repo)
+    policy: dict[str, object] = {"mutants": {"require": 0.5}, "mutant_seconds": 60}
+    result = asyncio.run(checked_with(claim, policy, answer, 1))[0].result
+    assert result.mutant_totals == MutantTotals(tried=60, killed=59)
+    assert [mutant.killed_by for mutant in result.mutants] == [None, *["TestF"] * 49]
+    assert result.sandbox == "namespaces"
+
+
 def test_survivors_that_cannot_be_made_at_once_are_confirmed_one_by_one(
     tmp_path: Path, repo: Repo
 ) -> None:
