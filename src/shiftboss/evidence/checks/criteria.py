@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from shiftboss.evidence.checks.canary import sabotage_files
 from shiftboss.evidence.checks.commit import ClaimedCommit
-from shiftboss.evidence.checks.held_out import check_held_out, not_failing
+from shiftboss.evidence.checks.held_out import check_held_out
 from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
 from shiftboss.evidence.checks.proof import Proof, judged_tests
 from shiftboss.evidence.checks.scope import ClaimedWork
+from shiftboss.evidence.checks.test_files import unexplained_problem
 from shiftboss.evidence.checks.test_runs import BaseRuns, CommitUnderTest, run_tests
 from shiftboss.evidence.mirror.checkout import (
     CheckoutWithSetup,
@@ -27,7 +26,7 @@ from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
-from shiftboss.rules.claims.test_runs.judgement import CommandRun, judge_run
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.system.background_delete import BackgroundDelete
@@ -100,21 +99,7 @@ class CriteriaCheck:
         checked = await check_held_out(self._run_with_files, self._job, green)
         if checked is None:
             return []
-        if checked.result.outcome == "passed" and self._job.policy.canaries == "on":
-            checked = await self._sabotaged_held_out(checked)
         return [checked]
-
-    async def _sabotaged_held_out(self, checked: CheckOutcome) -> CheckOutcome:
-        """Code that forges a report when it sees a test that it does not know is noticed here."""
-        assert self._job.held_out is not None
-        sabotaged = await asyncio.to_thread(sabotage_files, self._job.held_out)
-        if sabotaged is None:
-            return checked
-        again = await check_held_out(
-            self._run_with_files, self._job.model_copy(update={"held_out": sabotaged}), {}
-        )
-        assert again is not None
-        return checked if again.result.outcome == "failed" else not_failing(checked)
 
     async def _run_with_files(self, overlay: Overlay, argv: Sequence[str]) -> CommandRun | None:
         return await self._tested.run_with(argv, overlay)
@@ -151,6 +136,9 @@ class CriteriaCheck:
         if judgement.outcome != "failed":
             base = await self._base_runs.report(self._mirror, self._base, criterion.argv, self._job)
             judgement = judge_run(run, base, await self._changed_tests())
+        if judgement.outcome == "passed":
+            problem = await unexplained_problem(self._tested, criterion.argv, run, base, {})
+            judgement = judgement if problem is None else Judgement("failed", problem)
         checked = judged_tests("criterion", text, run, judgement)
         if judgement.outcome != "passed" or self._work is None:
             return [checked]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from shiftboss.errors import UnwritableCheckout
+from shiftboss.evidence.checks.canary import CANARIES_MAX, options_of, sabotaged_files
 from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
 from shiftboss.protocol.verdicts import CheckResult, TestTotals, VerificationJob, Violation
+from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_options
+from shiftboss.rules.claims.canaries.sabotage import choose_sabotages
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.held_out import (
     HeldOutResult,
@@ -44,16 +48,64 @@ async def check_held_out(
 ) -> CheckOutcome | None:
     """None if there are no held-out tests. `green` are the totals of the contract's criteria that
     run tests, without the held-out ones."""
-    if job.held_out is None:
+    tests = job.held_out
+    if tests is None:
         return None
-    files = {path: text.encode() for path, text in job.held_out.files.items()}
-    checked = await _check(run, Overlay(files, after_setup=True), job, job.held_out, green)
-    if checked.holds or not job.policy.setup:
+    # Touched like sabotaged files, so that these cannot be told from the others.
+    files = await asyncio.to_thread(sabotaged_files, tests.files)
+    overlay = Overlay(files, after_setup=True)
+    checked, runs = await _check(run, overlay, job, tests, green)
+    if not checked.holds and job.policy.setup:
+        # The criterion may run what the setup has made of the tests, such as a compiled copy. This
+        # is tried only now, because the setup then runs again, without a network.
+        overlay = Overlay(files, is_secret=True)
+        built, runs = await _check(run, overlay, job, tests, green)
+        checked = built if built.holds else checked
+    if not checked.holds or job.policy.canaries == "off":
         return checked
-    # The criterion may run what the setup has made of the tests, such as a compiled copy. This is
-    # tried only now, because the setup then runs again, without a network.
-    built = await _check(run, Overlay(files, is_secret=True), job, job.held_out, green)
-    return built if built.holds else checked
+    return await _sabotage(run, overlay, job, tests, checked, runs)
+
+
+async def _sabotage(
+    run: RunWithFiles,
+    overlay: Overlay,
+    job: VerificationJob,
+    tests: HeldOutTests,
+    checked: CheckOutcome,
+    runs: Sequence[CommandRun | None],
+) -> CheckOutcome:
+    """Code that forges a report when it sees a test that it does not know is noticed here."""
+    passed = _joined(runs)
+    options = await asyncio.to_thread(options_of, tests.files)
+    if passed.tests:
+        options = await asyncio.to_thread(passing_options, options, passed)
+    if not options:
+        message = f"{checked.result.message}; none of them can be sabotaged safely"
+        update = {"outcome": "unverifiable", "message": message}
+        return CheckOutcome(checked.result.model_copy(update=update))
+    chosen = choose_sabotages(options, secrets.SystemRandom(), CANARIES_MAX)
+    files = await asyncio.to_thread(sabotaged_files, tests.files, chosen)
+    again = await _runs(run, overlay._replace(files=files), job, tests)
+    sabotaged = _joined(again)
+    ended = next((each for each in again if each is not None), None)
+    if ended is None or not sabotaged.tests:
+        return checked if _exit_code(again) != 0 else _not_failing(checked)
+    judged = judge_canaries(chosen, passed, ended._replace(report=sabotaged))
+    as_expected = all(canary.outcome == "failed" for canary in judged.canaries)
+    return checked if as_expected and _exit_code(again) != 0 else _not_failing(checked)
+
+
+def _joined(runs: Sequence[CommandRun | None]) -> Report:
+    """Several criteria may share the held-out tests: each of these must run in one of them."""
+    reports = [report for each in runs if (report := _report(each)) is not None]
+    return Report.of_tests("report", [test for report in reports for test in report.tests])
+
+
+async def _runs(
+    run: RunWithFiles, overlay: Overlay, job: VerificationJob, tests: HeldOutTests
+) -> list[CommandRun | None]:
+    criteria = [tests.criterion] if tests.criterion is not None else _test_criteria(job)
+    return [await run(overlay, _argv(text)) for text in criteria]
 
 
 async def _check(
@@ -62,25 +114,24 @@ async def _check(
     job: VerificationJob,
     tests: HeldOutTests,
     green: Mapping[str, TestTotals],
-) -> CheckOutcome:
-    own = tests.criterion
-    criteria = [own] if own is not None else _test_criteria(job)
+) -> tuple[CheckOutcome, Sequence[CommandRun | None]]:
     try:
-        runs = [await run(overlay, _argv(text)) for text in criteria]
+        runs = await _runs(run, overlay, job, tests)
     except UnwritableCheckout:
-        return _outcome(HeldOutResult(0, 0, 0, UNWRITABLE), "")
-    visible = None if own is not None else _sum([green[text] for text in criteria if text in green])
+        return _outcome(HeldOutResult(0, 0, 0, UNWRITABLE), ""), ()
+    visible = None
+    if tests.criterion is None:
+        visible = _sum([green[text] for text in _test_criteria(job) if text in green])
     reports = [report for each in runs if (report := _report(each)) is not None]
     result = await asyncio.to_thread(
         judge_held_out,
         tests.files,
-        # Several criteria may share the held-out tests: each of these must run in one of them.
-        [test for report in reports for test in report.tests],
+        _joined(runs).tests,
         _sum([report.totals for report in reports]),
         _exit_code(runs),
         visible,
     )
-    return _outcome(result, held_out_hash(tests), runs)
+    return _outcome(result, held_out_hash(tests), runs), runs
 
 
 def _report(run: CommandRun | None) -> Report | None:
@@ -96,7 +147,7 @@ def _exit_code(runs: Sequence[CommandRun | None]) -> int | None:
     return next((code for code in codes if code != 0), 0)
 
 
-def not_failing(checked: CheckOutcome) -> CheckOutcome:
+def _not_failing(checked: CheckOutcome) -> CheckOutcome:
     """The held-out tests pass even when they are sabotaged."""
     result = checked.result.model_copy(update={"outcome": "failed", "message": CANNOT_FAIL})
     violation = Violation(check="held_out", message=CANNOT_FAIL, hint=_NOT_RUN_HINT)

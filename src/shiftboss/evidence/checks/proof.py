@@ -13,7 +13,8 @@ from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import check_canaries
 from shiftboss.evidence.checks.mutants import ChangedWork, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
-from shiftboss.evidence.checks.test_runs import CommitUnderTest
+from shiftboss.evidence.checks.test_files import unexplained_problem
+from shiftboss.evidence.checks.test_runs import CommitUnderTest, is_removal_waived
 from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
 from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
@@ -28,6 +29,7 @@ from shiftboss.system.cancellation import run_together
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
+_NOTHING_RAN: Final = Report("report", (), 0, 0)
 _BASE_TESTS_HINT: Final = (
     "the work must pass these tests as they were; if their expectations have to change, the "
     "contract must name them in expectations_change, or ask for a waiver of base_tests"
@@ -97,7 +99,7 @@ class Proof:
     async def _base_tests(self) -> CheckOutcome | None:
         """None if the work changed no test of the base, or tests may be removed anyway."""
         policy = self._tested.job.policy
-        if self._base is None or policy.test_removal == "allow":
+        if policy.test_removal == "allow" or is_removal_waived(self._tested.job):
             return None
         overlay = await self._files_of_base()
         if not overlay:
@@ -109,12 +111,25 @@ class Proof:
         if run is None:
             return unverifiable("base_tests", "not run, the setup failed", self._text)
         changed = Scope(policy.expectations_change)
-        base = self._base._replace(
-            tests=[test for test in self._base.tests if not changed.covers(test.file or "")]
-        )
-        return judged_tests(
-            "base_tests", self._text, run, judge_base_tests(run, base, overlay.keys())
-        )
+        base = self._base or _NOTHING_RAN
+        tests = [test for test in base.tests if not changed.covers(test.file or "")]
+        judgement = judge_base_tests(run, base._replace(tests=tests), overlay.keys())
+        if judgement.outcome == "passed":
+            judgement = await self._test_base_tests(run, base, overlay) or judgement
+        return judged_tests("base_tests", self._text, run, judgement)
+
+    async def _test_base_tests(
+        self, run: CommandRun, base: Report, overlay: Mapping[str, bytes]
+    ) -> Judgement | None:
+        """Code under test can tell the versions of a test file apart, and lie only to the old one:
+        the same is asked about this run as about the criterion. None if nothing is wrong."""
+        problem = await unexplained_problem(self._tested, self._argv, run, base, overlay)
+        if problem is not None:
+            return Judgement("failed", problem)
+        if self._tested.job.policy.canaries == "off" or run.report is None or not run.report.tests:
+            return None
+        canary = await check_canaries(self._tested, self._text, self._argv, run, overlay)
+        return None if canary.holds else Judgement("failed", canary.result.message)
 
     async def _files_of_base(self) -> dict[str, bytes]:
         """The test files of the base that the work changed or deleted, as they were."""

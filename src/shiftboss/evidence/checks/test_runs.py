@@ -155,7 +155,7 @@ class BaseRuns:
         self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
     ) -> Report | None:
         """None: the tests could not be counted, or the policy allows their removal."""
-        if job.policy.test_removal == "allow" or _is_waived(job):
+        if job.policy.test_removal == "allow" or is_removal_waived(job):
             return None
         path = self._folder / _key(mirror, base, argv, job)
         try:
@@ -175,7 +175,7 @@ class BaseRuns:
         paths = [raw.decode(errors="backslashreplace") for raw in listed.split(b"\0") if raw]
         run = await CommitUnderTest(mirror, base, paths, job, self._deletion).run(argv)
         if run is None:
-            return None, True
+            return None, False
         if run.result.exit_code is None:
             return None, run.result.timed_out
         return run.report, True
@@ -190,7 +190,7 @@ class BaseRuns:
             file.unlink()
 
 
-def _is_waived(job: VerificationJob) -> bool:
+def is_removal_waived(job: VerificationJob) -> bool:
     """A waiver that lets tests be removed also waives the comparison."""
     return any(waiver.check == "tests_kept" for waiver in job.waivers)
 

@@ -24,7 +24,7 @@ class Sabotage(NamedTuple):
     """A text edit that makes one test fail.
 
     `test` is named as in the runner's report, without parameters. `line` and `change` tell people
-    what was done.
+    what was done. `cases`: whether all cases of a parametrised test fail, or only some of them.
     """
 
     test: str
@@ -34,6 +34,7 @@ class Sabotage(NamedTuple):
     start: int
     end: int
     replacement: str
+    cases: Literal["all", "some"] = "all"
 
 
 def value_change(old: str, new: str) -> str:
