@@ -149,7 +149,8 @@ class CriteriaCheck:
         base = None
         if judgement.outcome != "failed":
             base = await self._base_runs.report(self._mirror, self._base, criterion.argv, self._job)
-            judgement = judge_run(run, base, await self._changed_tests())
+            changed = await self._changed_tests()
+            judgement = await asyncio.to_thread(judge_run, run, base, changed)
         checked = judged_tests("criterion", text, run, judgement)
         if judgement.outcome != "passed" or self._work is None:
             return [checked]
