@@ -143,6 +143,38 @@ def test_a_contract_is_amended_by_options_and_only_by_the_operator(held: Handoff
     assert (task["status"], task["failures"], task["attempt"]) == ("done", 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("s/grep -q/grep |/", "success_criteria.0"),
+        ("s/^files:/files: [/", "this is not YAML"),
+    ],
+)
+def test_what_the_operator_wrote_is_kept_if_it_cannot_be_used(
+    held: Handoffs, script: str, complaint: str
+) -> None:
+    editor = f"sed -i {shlex.quote(script)}"
+    variables = {"SHIFTBOSS_OPERATOR_TOKEN": held.operator_token, "EDITOR": editor}
+    done = held.run("handoff", "amend", "t-1", **variables)
+    assert (done.code, done.out) == (1, "")
+    note, _, refusal = done.err.partition("\n")
+    assert complaint in refusal, done
+    kept = Path(note.removeprefix("what you wrote is kept in "))
+    written = script.split("/")[2]
+    assert written in kept.read_text()
+    assert held.json("handoff", "show", "t-1")["version"] == 1
+    kept.unlink()
+    kept.parent.rmdir()
+
+
+@pytest.mark.parametrize("editor", ["false", "no-such-editor", "'"])
+def test_an_editor_that_fails_leaves_nothing_behind(held: Handoffs, editor: str) -> None:
+    variables = {"SHIFTBOSS_OPERATOR_TOKEN": held.operator_token, "EDITOR": editor}
+    done = held.run("handoff", "amend", "t-1", **variables)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("the editor failed: "), "no file is named: it had nothing new"
+
+
 @pytest.mark.anyio
 async def test_an_agent_disputes_with_the_tool(held: Handoffs) -> None:
     async with connected(held.url, "2026-07-28") as tools:

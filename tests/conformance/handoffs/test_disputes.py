@@ -255,6 +255,27 @@ async def test_after_an_amendment_the_same_worker_continues_with_the_new_version
     assert (await handoffs.taken()).contract_version == 2
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"success_criteria": ["Command passes: true"]},
+        {"files_readonly": ["b.py"]},
+        {"expectations_change": ["test_a.py"]},
+    ],
+)
+async def test_an_amendment_is_kept_by_a_repeated_spawn_and_undone_by_a_replacement(
+    handoffs: HandoffFixture, members: dict[str, Any]
+) -> None:
+    await handoffs.spawn("t", "a.py")
+    before = await handoffs.show_handoff("t")
+    amended = await amend(handoffs, **members)
+    assert (await handoffs.spawn("t", "a.py")).contract_hash == amended.hash
+    assert (await handoffs.replace("t", "a.py")).contract_version == 3
+    after = await handoffs.show_handoff("t")
+    assert (after.handoff, after.policy) == (before.handoff, before.policy)
+    assert (await handoffs.replace("t", "a.py")).contract_version == 3, "the same request again"
+
+
 async def test_a_replaced_contract_a_waiver_and_a_grant_settle_a_dispute(
     handoffs: HandoffFixture,
 ) -> None:

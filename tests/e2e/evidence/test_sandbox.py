@@ -21,7 +21,9 @@ from shiftboss.evidence.commands import sandbox
 from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
 from shiftboss.evidence.commands.namespaces import Mount
 from shiftboss.evidence.commands.sandbox import (
+    RETRY_SECONDS,
     Backend,
+    BackendSearch,
     Containment,
     bubblewrap_argv,
     contain,
@@ -30,7 +32,9 @@ from shiftboss.evidence.commands.sandbox import (
     state_paths,
 )
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
-from shiftboss.protocol.handoffs import HeldOutTests
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.landing.merge_check import MergeCheck
+from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
@@ -186,6 +190,34 @@ def test_a_criterion_sees_no_secrets_and_reaches_nothing(
 
 
 @pytest.mark.usefixtures("backend")
+def test_merged_work_sees_no_state_when_it_lands(
+    tmp_path: Path, outside: tuple[Path, Path]
+) -> None:
+    """Neither that of the run, nor that of another server beside the repository."""
+    state, home = outside
+    repo = Repo(home / "repo")
+    keys = [state / "receipt-key.pem", repo.path / ".shiftboss" / "receipt-key.pem"]
+    keys[1].parent.mkdir()
+    keys[1].write_text("key")
+    criteria = [f"Command passes: grep -q key {key}" for key in keys]
+    policy = VerificationPolicy()
+
+    async def failures() -> list[str | None]:
+        merge_check = MergeCheck(tmp_path / "landing", state)
+        git_repo = await GitRepo.at(repo.path)
+        try:
+            found = [
+                await merge_check.first_failure(git_repo, repo.base, "bd-1", [one], policy, [])
+                for one in criteria
+            ]
+        finally:
+            await merge_check.close()
+        return [failure.subject if failure is not None else None for failure in found]
+
+    assert asyncio.run(failures()) == criteria
+
+
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("network", "setup", "criterion"),
     [
@@ -235,7 +267,10 @@ def test_a_setup_that_sees_held_out_tests_cannot_send_them_away(
 def test_without_the_required_sandbox_nothing_is_run(
     tmp_path: Path, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_found", [Backend(None, reason="no namespaces")])
+    async def nothing() -> Backend:
+        return Backend(None, reason="no namespaces")
+
+    monkeypatch.setattr(sandbox, "_search", BackendSearch(nothing))
     criteria = ["Command passes: python3 tools/connect.py 1"]
     required, auto, off = verify(
         tmp_path,
@@ -282,6 +317,29 @@ def _is_of(process: psutil.Process, name: str) -> bool:
         return name in process.cmdline()
     except psutil.Error:
         return False
+
+
+def test_only_a_sandbox_that_was_found_is_remembered_for_good() -> None:
+    """A trial on a busy machine may fail. Callers at the same time share one."""
+    trials, now = [Backend(None, reason="timed out"), Backend("namespaces")], 1000.0
+
+    async def attempt() -> Backend:
+        await asyncio.sleep(0)
+        return trials.pop(0)
+
+    search = BackendSearch(attempt, lambda: now)
+
+    async def found() -> set[str | None]:
+        return {one.name for one in await asyncio.gather(search.backend(), search.backend())}
+
+    assert asyncio.run(found()) == {None}
+    now += RETRY_SECONDS - 1
+    assert asyncio.run(found()) == {None}
+    now += 1
+    assert asyncio.run(found()) == {"namespaces"}
+    now += 10 * RETRY_SECONDS
+    assert asyncio.run(found()) == {"namespaces"}
+    assert trials == []
 
 
 def test_both_ways_make_the_same_mounts_each_after_those_around_it(

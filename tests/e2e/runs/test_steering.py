@@ -182,6 +182,12 @@ def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
         views = client.post("/bus/list_tasks", {"swarm_id": "odd"}).json()["tasks"]
     assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1)] * 3
 
+    assert sorted(project.run()["landed"]) == ["amended", "insisted", "stayed"]
+    said = "the contract was amended: its version 2 is in force instead of criteria of the plan"
+    for name in ("amended", "stayed"):
+        assert f"{name}: {said}" in project.log()
+    assert "changed in the plan" not in project.log()
+
 
 def test_a_question_is_answered_at_the_terminal_of_the_run(project: PlanProject) -> None:
     project.plan(task("unsure", do="ask"), swarm="tty", attempts=1)

@@ -17,11 +17,11 @@ from shiftboss.rules.claims.mutants.mutation import (
     MUTATIONS_MAX,
     Mutation,
     choose_mutations,
-    mutated,
     mutated_files,
     together,
 )
 from shiftboss.rules.claims.mutants.sources import is_broken, is_mutable, mutations
+from shiftboss.rules.claims.source_text import apply_edits
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -32,7 +32,7 @@ def lines_with(path: str, text: str) -> set[str]:
     """The line of each mutation as it becomes, without indentation."""
     text = textwrap.dedent(text)
     found = mutations(path, text, EVERY_LINE)
-    return {mutated(text, each).split("\n")[each.line - 1].strip() for each in found}
+    return {apply_edits(text, [each.edit]).split("\n")[each.line - 1].strip() for each in found}
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_mutant_of_python_still_parses(pieces: list[str], seed: int) -> None:
     ordered = choose_mutations({"a.py": mutations("a.py", text, EVERY_LINE)}, random.Random(seed))
     assert ordered
     for _, each in ordered:
-        assert ast.dump(ast.parse(mutated(text, each))) != ast.dump(ast.parse(text))
+        assert ast.dump(ast.parse(apply_edits(text, [each.edit]))) != ast.dump(ast.parse(text))
     (content,) = mutated_files({"a.py": text}, together(ordered)).values()
     assert not is_broken("a.py", content)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -28,6 +29,7 @@ from shiftboss.rules.claims.test_runs.reported import (
 )
 from shiftboss.rules.claims.test_runs.runners import ReportFormat, RunnerName, reporting_command
 from shiftboss.rules.claims.test_runs.summaries import count_tests
+from shiftboss.rules.claims.test_runs.unreported import unexplained_tests
 
 pytestmark = [pytest.mark.requirement("OWN-13"), pytest.mark.requirement("HO-05")]
 
@@ -145,15 +147,17 @@ def test_the_runner_of_a_command_is_known_by_its_words(command: str, runner: str
 def test_a_runner_is_asked_for_a_report_in_its_own_way() -> None:
     pytest_command = reporting_command(["pytest", "-q"], "/re port")
     assert pytest_command.environment == {
-        "PYTEST_ADDOPTS": "'--junitxml=/re port' -o junit_family=xunit1"
+        "PYTEST_ADDOPTS": "'--junitxml=/re port' -o junit_family=xunit1 --maxfail=0"
     }
     assert reporting_command(["make", "test"], "/r").environment.keys() == {"PYTEST_ADDOPTS"}
     own = reporting_command(["pytest", "--junitxml=own.xml"], "/r")
     assert own.argv[-1] == "--junitxml=/r"
     assert reporting_command(["go", "test", "./..."], "/r").argv == ["go", "test", "-v", "./..."]
-    assert reporting_command(["npx", "jest"], "/r").argv == [
+    assert reporting_command(["npx", "jest", "--bail"], "/r").argv == [
         *("npx", "jest", "--json", "--outputFile=/r")
     ]
+    assert reporting_command(["pytest", "-x"], "/r").argv == ["pytest", "-x", "--maxfail=0"]
+    assert reporting_command(["cargo", "test"], "/r").argv == ["cargo", "test", "--no-fail-fast"]
     assert reporting_command(["node", "--test"], "/r").argv[-2:] == [
         "--test-reporter-destination=/r",
         "--test",
@@ -333,6 +337,50 @@ def test_exit_code_zero_without_a_report_is_no_pass() -> None:
 def test_passed_tests_do_not_outweigh_the_exit_code() -> None:
     assert judge_run(run(reported(("a", "passed")), code=1)) == Judgement("failed", "as it was")
     assert judge_run(run(reported(("a", "passed")), code=None)).outcome == "failed"
+
+
+def test_failed_tests_are_no_pass_whatever_the_exit_code() -> None:
+    failed = reported(("a", "passed"), ("b", "failed"))
+    assert "1 test failed: tests/test_a.py::b" in judge_run(run(failed)).message
+    repeated = reported(("a", "passed"), ("b", "failed"), ("b", "passed"))
+    assert judge_run(run(repeated)).outcome == "passed"
+
+
+PLAIN = """
+def test_a(): pass
+def test_b(): pass
+@mark
+def test_c(): pass
+class TestX:
+    def test_d(self): pass
+    def test_e(self): pass
+class TestY:
+    def test_f(self): pass
+def test_g(): pass
+del test_g
+"""
+
+
+def unexplained(
+    now: Report, text: str = PLAIN, *words: str, others: Sequence[str] = ()
+) -> list[str]:
+    return unexplained_tests(now, {"tests/test_a.py": text}, others, None, words)
+
+
+def test_plain_tests_beside_reported_ones_must_be_reported() -> None:
+    now = reported(("test_a", "passed"), ("TestX::test_d", "passed"))
+    assert unexplained(now) == ["tests/test_a.py::test_b", "tests/test_a.py::TestX::test_e"]
+    assert unexplained(now, PLAIN, "-k", "a") == []
+    assert unexplained(now, PLAIN, "tests/test_a.py::test_a") == []
+    assert unexplained(reported(("test_a", "passed"), ("test_b", "passed"))) == []
+
+
+def test_only_the_tests_themselves_may_skip() -> None:
+    now = reported(("test_a", "passed"), ("test_b", "skipped"), ("test_g", "skipped"))
+    assert unexplained(now) == ["tests/test_a.py::test_b", "tests/test_a.py::test_g"]
+    assert unexplained(now, f"{PLAIN}\npytest.skip") == []
+    assert unexplained(now, others=["def pytest_runtest_setup(): skip()"]) == []
+    assert unexplained_tests(now, {"tests/test_a.py": PLAIN}, (), now, ()) == []
 
 
 def test_skipped_tests_are_no_pass() -> None:

@@ -10,7 +10,11 @@ from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.handoffs.spawn import check_describable, put_in_force
-from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import (
+    check_criteria,
+    check_runs_held_out,
+    normalised_paths,
+)
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
 from shiftboss.coordinator.runs.holds import OPEN_QUESTIONS_READ_MAX
@@ -144,6 +148,8 @@ def amend(tx: Transaction, request: AmendHandoffRequest, now_ms: int) -> Handoff
         raise StaleContract(request.bead_id, request.version or 0, handoff.version)
     _check_amendable(tx, handoff)
     amended = _amended(handoff, request, now_ms)
+    if request.success_criteria is not None:
+        check_runs_held_out(tx.held_out_tests(handoff), request.success_criteria)
     put_in_force(tx, amended, now_ms)
     questions.answer_disputes(
         tx,

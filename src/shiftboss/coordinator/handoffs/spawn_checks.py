@@ -114,6 +114,19 @@ def check_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:
         raise InvalidRequest(f"{field}: {problem}", field=field)
 
 
+def check_runs_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:
+    """Raises InvalidRequest if held-out tests that are kept would not be run by these criteria of
+    an amended contract."""
+    if tests is not None and criterion_problem(tests.criterion, criteria) is not None:
+        raise InvalidRequest(
+            "success_criteria: one of them must run tests, because only they run the held-out "
+            "tests of the task",
+            field="success_criteria",
+            hint="keep one such as `Tests pass: COMMAND`, or replace the contract (handoff spawn "
+            "with --replace)",
+        )
+
+
 def refuse_held_out(request: SpawnSubtaskRequest) -> None:
     """A caller that is not the operator could be the worker that must not know them."""
     if request.held_out is not None:

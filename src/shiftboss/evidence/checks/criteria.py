@@ -28,7 +28,7 @@ from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, judge_run
-from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
+from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.system.background_delete import BackgroundDelete
 
@@ -87,8 +87,9 @@ class CriteriaCheck:
         return [*(self._setup or ()), *criteria, *held_out]
 
     async def _held_out(self, criteria: Sequence[CheckOutcome]) -> list[CheckOutcome]:
-        """Only for work that the worker's own tests do not refuse already."""
-        if self._work is None or not all(check.holds for check in criteria):
+        """Only for work that is not refused already, as it is not by a check that is waived."""
+        waivers = self._job.waivers
+        if self._work is None or not all(with_waivers(check, waivers).holds for check in criteria):
             return []
         results = [check.result for check in criteria if check.result.check == "criterion"]
         green = {

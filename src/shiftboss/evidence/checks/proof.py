@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import check_canaries
-from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
+from shiftboss.evidence.checks.mutants import ChangedWork, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
 from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
@@ -19,7 +19,6 @@ from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
-from shiftboss.rules.claims.mutants.outcome import MutantResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
@@ -149,29 +148,21 @@ class Proof:
         work = ChangedWork(
             tested.mirror, self._work.commits.start, tested.commit, self._work.net.files
         )
-        green = GreenRun(self._text, self._green.result.duration_ms / 1000)
         async with ReusedCheckout(tested.checkout) as reused:
 
-            async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+            async def run(files: Mapping[str, bytes], seconds: float) -> CommandRun | None:
                 async with reused.with_files(files) as checkout:
-                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+                    return await tested.run_in(checkout, self._argv, seconds)
 
-            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+            async def run_with_setup(
+                files: Mapping[str, bytes], seconds: float
+            ) -> CommandRun | None:
                 async with tested.checkout(Overlay(files)) as checkout:
-                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+                    return await tested.run_in(checkout, self._argv, seconds)
 
-            return await check_mutants(work, tested.job.policy, green, run, run_with_setup)
-
-
-def _mutant_result(run: CommandRun | None) -> MutantResult:
-    if run is None:  # the setup failed
-        return MutantResult(None)
-    tests = run.report.tests if run.report is not None else ()
-    failed = next((test.label for test in tests if test.outcome == "failed"), None)
-    result = run.result
-    return MutantResult(
-        result.exit_code, failed, result.timed_out, result.output_tail, result.duration_ms
-    )
+            return await check_mutants(
+                work, tested.job.policy, self._text, self._green, run, run_with_setup
+            )
 
 
 def _changed_base_path(file: FileChange) -> str | None:

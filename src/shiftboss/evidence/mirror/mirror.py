@@ -26,6 +26,15 @@ from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
+from shiftboss.system.fast_import import (
+    FILE,
+    PROGRAM,
+    all_files,
+    commit_start,
+    forgotten_ref,
+    printed_commit,
+    written_file,
+)
 from shiftboss.system.git import GitOutput, checked, git
 
 FETCH_SECONDS: Final = 600.0
@@ -52,12 +61,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
-    folders and files that commands in a checkout must not see."""
+    """A bare repository with the branches of another one under `refs/repo/`. Commands in a checkout
+    must see neither the `hidden` folders and files, nor the state beside the other repository."""
 
-    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path]) -> None:
         self.path = path
-        self.hidden = hidden
+        self.hidden = [*hidden, *_state_beside(source)]
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -115,15 +124,13 @@ class Mirror:
         return output.code == 0
 
     async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
-        """The commit as it would be with other contents of some of its files, on no branch. In a
-        checkout of it, nothing shows that the files were changed."""
-        ref = f"{VARIANTS}{uuid.uuid4().hex}"
+        """The commit as it would be with other contents of some files, on no branch. In a checkout
+        of it, nothing shows that the files were changed."""
         original = await self.output("the commit", "cat-file", "commit", commit)
         listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
-        stream = _variant_stream(ref, original, _modes(listed), files)
         arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
+        stream = _variant_stream(original, _modes(listed), files)
         made = await self.output("changing a commit", *arguments, stdin=stream)
-        await self.output("changing a commit", "update-ref", "-d", ref)
         return made.decode().strip()
 
     async def _create(self) -> None:
@@ -199,35 +206,40 @@ class Mirror:
 
 
 def _modes(listed: bytes) -> dict[str, str]:
-    """The modes by path of what `git ls-tree -z` has listed."""
+    """The modes by path of the regular files that `git ls-tree -z` has listed."""
     entries = listed.decode(errors="surrogateescape").split("\0")
-    return {entry.partition("\t")[2]: entry.partition(" ")[0] for entry in entries if "\t" in entry}
+    parted = (entry.partition("\t") for entry in entries)
+    modes = {path: details.partition(" ")[0] for details, _, path in parted}
+    return {path: mode for path, mode in modes.items() if mode in (FILE, PROGRAM)}
 
 
-def _variant_stream(
-    ref: str, original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]
-) -> bytes:
-    """The input for `git fast-import`, which prints the id of the new commit."""
+def _variant_stream(original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]) -> bytes:
+    """The input for `git fast-import`, which prints the id of the new commit. The ref is never
+    written, so that nothing is left whenever this is cancelled."""
+    ref = f"{VARIANTS}{uuid.uuid4().hex}"
     head, _, message = original.partition(b"\n\n")
     headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
     people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
     tree = next(value for name, value in headers if name == b"tree")
     parents = [value for name, value in headers if name == b"parent"]
-    lines = [
-        *(f"commit {ref}".encode(), b"mark :1", *people),
-        *(b"data %d" % len(message), message),
-        *(b"%s %s" % (b"merge" if at else b"from", parent) for at, parent in enumerate(parents)),
-        b'M 040000 %s ""' % tree,
+    changes = [
+        written_file(path, content, modes.get(path, FILE)) for path, content in files.items()
     ]
-    for path, content in files.items():
-        lines += [f"M {modes[path]} inline {path}".encode(), b"data %d" % len(content), content]
-    return b"\n".join([*lines, b"", b"get-mark :1", b""])
+    return b"".join(
+        (
+            commit_start(ref, people, message, parents),
+            all_files(tree),
+            *changes,
+            printed_commit(),
+            forgotten_ref(ref, len(tree)),
+        )
+    )
 
 
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path]) -> None:
         self._folder = folder
         self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
@@ -236,9 +248,7 @@ class Mirrors:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(
-                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
-            )
+            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source, self._hidden)
         return self._mirrors[source]
 
 

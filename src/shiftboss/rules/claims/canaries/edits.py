@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
+from shiftboss.rules.claims.source_text import TextEdit
+
 SabotageKind = Literal["value", "negation", "raise"]
 
 # A file that is larger is left alone, so that none can be written to waste time.
@@ -34,27 +36,6 @@ class Sabotage(NamedTuple):
     replacement: str
 
 
-class Edit(NamedTuple):
-    start: int
-    end: int
-    replacement: str
-
-
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Of several edits at the same place, the first in the list comes first in the text.
-
-    Raises ValueError if two of them overlap.
-    """
-    parts: list[str] = []
-    at = 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < at:
-            raise ValueError(f"two edits overlap at character {edit.start}")
-        parts += [text[at : edit.start], edit.replacement]
-        at = edit.end
-    return "".join([*parts, text[at:]])
-
-
 def value_change(old: str, new: str) -> str:
     return f"expected value {_shown(old)} changed to {_shown(new)}"
 
@@ -71,7 +52,7 @@ def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def comment_before_code(text: str, masked: str, nonce: str) -> list[Edit]:
+def comment_before_code(text: str, masked: str, nonce: str) -> list[TextEdit]:
     """A block comment before the first code of a file, after a shebang and the comments in which
     tools look for settings. For languages with `/* comments */`."""
     header = _SHEBANG.match(text)
@@ -79,8 +60,8 @@ def comment_before_code(text: str, masked: str, nonce: str) -> list[Edit]:
     return [block_comment(first.start(), nonce)] if first else []
 
 
-def block_comment(position: int, nonce: str) -> Edit:
-    return Edit(position, position, f"/* {nonce} */ ")
+def block_comment(position: int, nonce: str) -> TextEdit:
+    return TextEdit(position, position, f"/* {nonce} */ ")
 
 
 def _shown(source: str) -> str:

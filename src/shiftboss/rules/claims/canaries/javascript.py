@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import (
     FILE_CHARACTERS_MAX,
-    Edit,
     Sabotage,
     block_comment,
     comment_before_code,
@@ -21,6 +20,7 @@ from shiftboss.rules.claims.canaries.edits import (
     unique_tests,
     value_change,
 )
+from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.javascript import LocatedTest, located_tests
 from shiftboss.rules.claims.test_scanners.source import Brackets, masked_javascript
 
@@ -97,7 +97,7 @@ def javascript_sabotages(text: str) -> list[Sabotage]:
     return unique_tests(found, (_name(located) or "" for located in tests))
 
 
-def javascript_comments(text: str, nonce: str) -> list[Edit]:
+def javascript_comments(text: str, nonce: str) -> list[TextEdit]:
     script = _script(text)
     if script is None:
         return []

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
-from shiftboss.rules.claims.canaries.edits import Edit, Sabotage, unique_tests
+from shiftboss.rules.claims.canaries.edits import Sabotage, unique_tests
 from shiftboss.rules.claims.canaries.python_assertions import assertion_rewrites, has_effect
 from shiftboss.rules.claims.canaries.python_source import Function, PythonSource
+from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.python import reasons_by_line
 from shiftboss.rules.claims.test_scanners.source import TESTS_MAX
 
@@ -67,7 +68,7 @@ def python_sabotages(text: str) -> list[Sabotage]:
     return unique_tests(found, (test.name for test in tests))
 
 
-def python_comments(text: str, nonce: str) -> list[Edit]:
+def python_comments(text: str, nonce: str) -> list[TextEdit]:
     try:
         return PythonSource(text).comments(nonce)
     except SyntaxError:
@@ -183,12 +184,12 @@ def _sabotages_of(source: PythonSource, test: _Test) -> Iterator[Sabotage]:
         yield Sabotage(test.name, line, "raises at its end", "raise", *failure)
 
 
-def _raise_after(source: PythonSource, last: ast.stmt) -> Edit | None:
+def _raise_after(source: PythonSource, last: ast.stmt) -> TextEdit | None:
     """Without another line: on the line of a simple statement, or on the blank line after it."""
     if not isinstance(last, _COMPOUND):
-        return Edit(source.end(last), source.end(last), f"; {_FAILURE}")
+        return TextEdit(source.end(last), source.end(last), f"; {_FAILURE}")
     blank = source.blank_line_after(last)
-    return Edit(*blank, source.indentation(last) + _FAILURE) if blank else None
+    return TextEdit(*blank, source.indentation(last) + _FAILURE) if blank else None
 
 
 def _may_leave(statement: ast.stmt) -> bool:

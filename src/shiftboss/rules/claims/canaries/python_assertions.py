@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from shiftboss.rules.claims.canaries.edits import Edit, SabotageKind, value_change
+from shiftboss.rules.claims.canaries.edits import SabotageKind, value_change
 from shiftboss.rules.claims.canaries.python_source import PythonSource
+from shiftboss.rules.claims.source_text import TextEdit
 
 _OPPOSITES: Final = (
     ("assertTrue", "assertFalse"),
@@ -50,7 +51,7 @@ class Rewrite(NamedTuple):
     kind: SabotageKind
     change: str
     line: int
-    edit: Edit
+    edit: TextEdit
 
 
 def assertion_rewrites(
@@ -63,7 +64,9 @@ def assertion_rewrites(
         if expected is not None:
             yield from _changed_values(source, expected)
         snippet = source.snippet(statement.test)
-        edit = Edit(source.start(statement.test), source.end(statement.test), f"not ({snippet})")
+        edit = TextEdit(
+            source.start(statement.test), source.end(statement.test), f"not ({snippet})"
+        )
         yield Rewrite("negation", "assertion negated", statement.test.lineno, edit)
     elif (call := assertion_call(statement, receiver)) is not None:
         expected = _expected_of_call(call)
@@ -102,7 +105,7 @@ def _opposite_method(source: PythonSource, call: ast.Call) -> Iterator[Rewrite]:
     method = call.func.attr
     if method in _OPPOSITE:
         end = source.end(call.func)
-        edit = Edit(end - len(method), end, _OPPOSITE[method])
+        edit = TextEdit(end - len(method), end, _OPPOSITE[method])
         yield Rewrite("negation", f"{method} changed to {edit.replacement}", call.lineno, edit)
 
 
@@ -150,7 +153,7 @@ def _changed_values(source: PythonSource, expected: ast.expr) -> Iterator[Rewrit
     part = _changeable_part(expected)
     new = _changed(part) if part is not None else None
     if part is not None and new is not None:
-        edit = Edit(source.start(part), source.end(part), new)
+        edit = TextEdit(source.start(part), source.end(part), new)
         yield Rewrite("value", value_change(source.snippet(part), new), part.lineno, edit)
 
 

@@ -65,6 +65,11 @@ def _report_problem(run: CommandRun) -> str | None:
         )
     if report.passed == 0:
         return "no test passed: all were skipped, or none was found"
+    passed = {(test.file, test.name) for test in report.tests if test.outcome == "passed"}
+    failed = [test for test in report.tests if test.outcome == "failed"]
+    failed = [test for test in failed if (test.file, test.name) not in passed]  # a repetition
+    if failed:
+        return f"exit code 0, but {pluralize(len(failed), "test")} failed: {name_tests(failed)}"
     return None
 
 
