@@ -69,7 +69,7 @@ def _report_problem(run: CommandRun) -> str | None:
     failed = [test for test in report.tests if test.outcome == "failed"]
     failed = [test for test in failed if (test.file, test.name) not in passed]  # a repetition
     if failed:
-        return f"exit code 0, but {pluralize(len(failed), "test")} failed: {name_tests(failed)}"
+        return f"exit code 0, but {pluralize(len(failed), 'test')} failed: {name_tests(failed)}"
     return None
 
 
