@@ -23,11 +23,6 @@ def commit_start(
     return b"\n".join(lines) + b"\n" + _data(message) + b"".join(merges)
 
 
-def all_files(tree: bytes) -> bytes:
-    """The files of a tree, instead of those of the parent."""
-    return b'M 040000 %b ""\n' % tree
-
-
 def written_file(path: str, content: bytes, mode: str = FILE) -> bytes:
     return b"M %b inline %b\n%b" % (mode.encode(), _quoted(path), _data(content))
 
@@ -38,16 +33,6 @@ def deleted_file(path: str) -> bytes:
 
 def written_note(commit: str, content: bytes) -> bytes:
     return b"N inline %b\n%b" % (commit.encode(), _data(content))
-
-
-def printed_commit() -> bytes:
-    """Prints the id of the commit, with `--cat-blob-fd=1`."""
-    return b"get-mark :1\n"
-
-
-def forgotten_ref(ref: str, id_length: int) -> bytes:
-    """The ref of a commit in the same input is never written: its commit is on no branch."""
-    return b"reset %b\nfrom %b\n\n" % (ref.encode(), b"0" * id_length)
 
 
 def _data(content: bytes) -> bytes:

@@ -14,6 +14,7 @@ from shiftboss.evidence.commands.command import Limits
 from shiftboss.evidence.mirror.changes import net_change
 from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.verdicts import CheckOutcome
@@ -80,9 +81,8 @@ class MutantClaim:
 
             async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> CommandRun:
                 self.runs_with_setup += 1
-                commit = await mirror.variant(self._repo.head(), files)
                 async with checkout_with_setup(
-                    mirror, commit, self.job, self._deletion
+                    mirror, self._repo.head(), self.job, self._deletion, Overlay(files)
                 ) as checkout:
                     return await unittest(checkout, seconds)
 

@@ -18,39 +18,56 @@ from tests.repos import Repo
 
 pytestmark = pytest.mark.requirement("OWN-14")
 
-ODD_NAME = 'tests/odd "name"\n.py'
-SHOW_DIFFERENCE = ("git", "status", "--porcelain")
+ODD_NAMES = ['"quoted".py', "line\nbreak.py", "back\\slash.py", "ümlaut.py", "new/file.py"]
+SETUP = "python3 -c \"open('new/file.py')\""
+# What a worker's code could see of a commit.
+SHOWN = (
+    ("git", "status", "--porcelain"),
+    ("git", "ls-tree", "--format=%(objectmode)", "HEAD", "bin/run"),
+    ("git", "log", "--format=%P %an %ad %cn %cd %B"),
+)
 
 
-def test_committed_files_are_no_difference_and_leave_nothing_in_the_mirror(tmp_path: Path) -> None:
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """Its tip is a merge, and has a program, a link and a folder."""
     repo = Repo(tmp_path / "repo")
-    repo.commit("a link and a folder", {"kept.txt": "kept\n", "folder/file.txt": ""})
-    (repo.path / "link").symlink_to("/")
-    head = repo.commit("a link", {})
-    files = {ODD_NAME: b"1\n", "link/inner.py": b"2\n", "folder": b"3\n", "secret.txt": b"x"}
+    repo.write(dict.fromkeys([*ODD_NAMES[:-1], "folder/file.py", "bin/run"], "a\n"))
+    (repo.path / "bin/run").chmod(0o755)
+    (repo.path / "link").symlink_to("folder")
+    repo.commit("work")
+    repo.on_main({"other.py": "b\n"})
+    repo.git("merge", "--quiet", "--message", "merged\n\nwith main", "main")
+    return repo
 
-    async def run() -> tuple[str, str, bytes, bool]:
-        mirrors = Mirrors(tmp_path / "mirrors", [])
-        mirror = await mirrors.of(str(repo.path))
+
+def test_committed_files_are_no_difference_and_leave_nothing_in_the_mirror(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """Files of any name, new ones, and those in the place of links and folders."""
+    names = [*ODD_NAMES, "link/file.py", "folder", "bin/run"]
+    files = {name: name.encode() + b"\xff" for name in names}
+
+    async def shown() -> list[str]:
+        mirror = await Mirrors(tmp_path / "mirrors", hidden=()).of(str(repo.path))
         await mirror.refresh()
         deletion = BackgroundDelete(tmp_path / "checkouts")
         await deletion.open()
-        before = {path for path in mirror.path.rglob("*") if path.is_file()}
-        job = repo.job(policy={"setup": ["python3 -c \"open('secret.txt')\""]})
-        async with checkout_with_setup(mirror, head, job, deletion, Overlay(files)) as checkout:
+        before = set(mirror.path.rglob("*"))
+        job = repo.job(policy={"setup": [SETUP]})
+        overlay = Overlay(files)
+        async with checkout_with_setup(mirror, repo.head(), job, deletion, overlay) as checkout:
             assert checkout.failed_setup is None
             assert {name: (checkout.files / name).read_bytes() for name in files} == files
-            status = await checkout.run(SHOW_DIFFERENCE)
-            parents = await checkout.run(("git", "log", "--format=%s"))
+            assert (checkout.files / "other.py").read_text() == "b\n"
+            outputs = [(await checkout.run(argv)).output_tail for argv in SHOWN]
         await deletion.close()
-        after = {path for path in mirror.path.rglob("*") if path.is_file()}
-        kept = await mirror.output("a file", "show", f"{head}:kept.txt")
-        return status.output_tail, parents.output_tail, kept, before == after
+        assert set(mirror.path.rglob("*")) == before
+        return outputs
 
-    status, subjects, kept, is_same = asyncio.run(run())
-    assert status == ""
-    assert subjects.startswith("a link\n")
-    assert (kept, is_same) == (b"kept\n", True)
+    status, mode, log = asyncio.run(shown())
+    assert (status, mode) == ("", "100755\n")
+    assert log.strip() == repo.git(*SHOWN[-1][1:]).strip()
 
 
 def test_something_in_the_way_is_told_from_a_machine_that_lacks_something(

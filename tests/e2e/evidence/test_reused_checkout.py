@@ -12,12 +12,6 @@ import pytest
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.mirror.checkout import Checkout
-from shiftboss.system.fast_import import (
-    commit_start,
-    forgotten_ref,
-    printed_commit,
-    written_file,
-)
 from tests.e2e.evidence.mutant_claims import MutantClaim
 from tests.repos import Repo
 
@@ -134,7 +128,7 @@ def test_a_changed_file_is_newer_by_whole_seconds_and_restored_with_its_time(
         async with claim.mirror() as mirror, claim.reused(mirror) as reused:
             for files in ({}, {"src/shop.py": b"a = 2\n"}, {}):
                 async with reused.with_files(files) as checkout:
-                    path = checkout.checkout.files / "src/shop.py"
+                    path = checkout.files / "src/shop.py"
                     taken.append(path.stat().st_mtime_ns)
         return taken
 
@@ -152,73 +146,3 @@ def test_a_file_that_is_not_there_cannot_be_changed(tmp_path: Path, repo: Repo) 
                     pass
 
     asyncio.run(use())
-
-
-def test_a_variant_of_a_commit_differs_in_the_given_files_only(tmp_path: Path, repo: Repo) -> None:
-    (repo.path / "bin/run").chmod(0o755)
-    repo.commit("executable", {"with space.py": "a\n"})
-    repo.on_main({"other.py": "b\n"})
-    repo.git("merge", "--quiet", "--message", "merged\n\nwith main", "main")
-    commit = repo.head()
-
-    async def outputs() -> list[list[bytes]]:
-        claim = MutantClaim(tmp_path, repo)
-        async with claim.mirror() as mirror:
-            files = {"bin/run": b"y\n", "with space.py": b"\xff\n\n"}
-            variant = await mirror.variant(commit, files)
-            return [
-                (await mirror.output("git", *arguments)).splitlines()
-                for arguments in (
-                    ("diff-tree", "-r", "--name-only", commit, variant),
-                    ("ls-tree", "--format=%(objectmode)", variant, "bin/"),
-                    ("for-each-ref", "refs/variants/"),
-                    ("log", "-1", "--format=%P %an %ad %cn %cd %B", commit),
-                    ("log", "-1", "--format=%P %an %ad %cn %cd %B", variant),
-                )
-            ]
-
-    changed, modes, refs, log, log_of_variant = asyncio.run(outputs())
-    assert changed == [b"bin/run", b"with space.py"]
-    assert modes == [b"100755"]
-    assert refs == []
-    assert log == log_of_variant
-
-
-def test_a_variant_has_files_of_any_name(tmp_path: Path, repo: Repo) -> None:
-    """Also new ones, and those in the place of links and folders."""
-    names = ['"quoted".py', "line\nbreak.py", "back\\slash.py", "ümlaut.py", "new/file.py"]
-    repo.write(dict.fromkeys([*names[:-1], "folder/file.py"], "a\n"))
-    (repo.path / "link").symlink_to("folder")
-    repo.commit("work")
-    contents = {name: name.encode() for name in [*names, "link/file.py", "folder"]}
-
-    async def files() -> dict[str, bytes]:
-        claim = MutantClaim(tmp_path, repo)
-        async with claim.mirror() as mirror:
-            variant = await mirror.variant(repo.head(), contents)
-            return {
-                name: await mirror.output("a file", "cat-file", "blob", f"{variant}:{name}")
-                for name in contents
-            }
-
-    assert asyncio.run(files()) == contents
-
-
-def test_the_ref_of_a_variant_is_never_written(tmp_path: Path, repo: Repo) -> None:
-    """So none is left, whenever the work on it is cancelled."""
-    hook, written = repo.path / ".git" / "hooks" / "reference-transaction", tmp_path / "written"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\ncat >> {written}\n")
-    hook.chmod(0o755)
-
-    def commit_on(ref: str, *end: bytes) -> str:
-        people = [b"committer A <a@shiftboss.invalid> 1 +0000"]
-        start = commit_start(ref, people, b"why", [repo.head().encode()])
-        parts = [start, written_file("src/shop.py", b"a = 2\n"), printed_commit(), *end]
-        return repo.git("fast-import", "--quiet", "--cat-blob-fd=1", stdin=b"".join(parts))
-
-    variant = commit_on("refs/variants/a", forgotten_ref("refs/variants/a", len(repo.head())))
-    assert repo.git("show", f"{variant}:src/shop.py") == "a = 2"
-    assert variant not in written.read_text()
-    assert variant == commit_on("refs/variants/b")
-    assert variant in written.read_text()

@@ -439,3 +439,15 @@ def test_the_tests_of_the_base_must_pass_in_their_version_of_the_base() -> None:
     judged = judge_base_tests(run(unknown_at_base, code=1), base, files)
     assert "tests/test_a.py::c" in judged.message
     assert judge_base_tests(run(None), base, files).outcome == "failed"
+
+
+def test_thousands_of_renamed_tests_are_looked_up_in_linear_time() -> None:
+    """A search of the text for each of them would need many seconds."""
+    names = [f"test_{number}" for number in range(5000)]
+    text = "\n".join(f"def {name}_new(): ..." for name in names * 3)
+    before = [ReportedTest("t.py", name, "passed") for name in (*names, "test_kept")]
+    now = [ReportedTest("t.py", f"{name}_new", "passed") for name in names]
+    started = time.process_time()
+    missing = missing_tests(before, now, {"t.py": text + "\ntest_kept"})
+    assert [test.name for test in missing] == ["test_kept"]
+    assert time.process_time() - started < 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -27,8 +28,10 @@ from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
+from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
+from shiftboss.rules.paths.patterns import Scope
 from shiftboss.system.background_delete import BackgroundDelete
 
 FREE_TEXT: Final = "no command can check it"
@@ -135,7 +138,9 @@ class CriteriaCheck:
         base = None
         if judgement.outcome != "failed":
             base = await self._base_runs.report(self._mirror, self._base, criterion.argv, self._job)
-            judgement = judge_run(run, base, await self._changed_tests())
+            base = _without(base, self._job.policy.expectations_change)
+            changed = await self._changed_tests()
+            judgement = await asyncio.to_thread(judge_run, run, base, changed)
         if judgement.outcome == "passed":
             problem = await unexplained_problem(self._tested, criterion.argv, run, base, {})
             judgement = judgement if problem is None else Judgement("failed", problem)
@@ -166,3 +171,12 @@ class CriteriaCheck:
             return unrunnable_command("criterion", text, skipped_by(failed_setup))
         self._setup, self._failed_setup = setup, failed_setup
         return unverifiable("criterion", skipped_by(failed_setup), text)
+
+
+def _without(base: Report | None, patterns: Sequence[str]) -> Report | None:
+    """Without the tests of files whose expectations the task changes."""
+    changing = Scope(patterns)
+    if base is None or not patterns or not base.tests:
+        return base
+    tests = [test for test in base.tests if not changing.covers(test.file or "")]
+    return Report.of_tests(base.source, tests)

@@ -110,10 +110,8 @@ class Proof:
             return unrunnable_command("base_tests", self._text, _UNWRITABLE)
         if run is None:
             return unverifiable("base_tests", "not run, the setup failed", self._text)
-        changed = Scope(policy.expectations_change)
         base = self._base or _NOTHING_RAN
-        tests = [test for test in base.tests if not changed.covers(test.file or "")]
-        judgement = judge_base_tests(run, base._replace(tests=tests), overlay.keys())
+        judgement = judge_base_tests(run, base, overlay.keys())
         if judgement.outcome == "passed":
             judgement = await self._test_base_tests(run, base, overlay) or judgement
         return judged_tests("base_tests", self._text, run, judgement)

@@ -16,8 +16,7 @@ import re
 import shutil
 import stat
 import tempfile
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,15 +25,6 @@ from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
-from shiftboss.system.fast_import import (
-    FILE,
-    PROGRAM,
-    all_files,
-    commit_start,
-    forgotten_ref,
-    printed_commit,
-    written_file,
-)
 from shiftboss.system.git import GitOutput, checked, git
 
 FETCH_SECONDS: Final = 600.0
@@ -43,7 +33,6 @@ LOCAL_FETCH_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
-VARIANTS: Final = "refs/variants/"
 PROMISED: Final = "refs/promised/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
@@ -123,16 +112,6 @@ class Mirror:
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
         return output.code == 0
 
-    async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
-        """The commit as it would be with other contents of some files, on no branch. In a checkout
-        of it, nothing shows that the files were changed."""
-        original = await self.output("the commit", "cat-file", "commit", commit)
-        listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
-        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
-        stream = _variant_stream(original, _modes(listed), files)
-        made = await self.output("changing a commit", *arguments, stdin=stream)
-        return made.decode().strip()
-
     async def _create(self) -> None:
         """Under a temporary name first: a mirror with its final name is complete."""
         parent = self.path.parent
@@ -203,37 +182,6 @@ class Mirror:
                 hint="remove it",
             )
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
-
-
-def _modes(listed: bytes) -> dict[str, str]:
-    """The modes by path of the regular files that `git ls-tree -z` has listed."""
-    entries = listed.decode(errors="surrogateescape").split("\0")
-    parted = (entry.partition("\t") for entry in entries)
-    modes = {path: details.partition(" ")[0] for details, _, path in parted}
-    return {path: mode for path, mode in modes.items() if mode in (FILE, PROGRAM)}
-
-
-def _variant_stream(original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]) -> bytes:
-    """The input for `git fast-import`, which prints the id of the new commit. The ref is never
-    written, so that nothing is left whenever this is cancelled."""
-    ref = f"{VARIANTS}{uuid.uuid4().hex}"
-    head, _, message = original.partition(b"\n\n")
-    headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
-    people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
-    tree = next(value for name, value in headers if name == b"tree")
-    parents = [value for name, value in headers if name == b"parent"]
-    changes = [
-        written_file(path, content, modes.get(path, FILE)) for path, content in files.items()
-    ]
-    return b"".join(
-        (
-            commit_start(ref, people, message, parents),
-            all_files(tree),
-            *changes,
-            printed_commit(),
-            forgotten_ref(ref, len(tree)),
-        )
-    )
 
 
 class Mirrors:
