@@ -338,7 +338,7 @@ def test_a_broken_file_is_recognised() -> None:
 
 
 MODULE = """\
-RATE = 3
+rate = 3
 def f(a):
     a.b = 1
     return a + 1

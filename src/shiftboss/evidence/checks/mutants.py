@@ -40,8 +40,6 @@ ALL_BYTES_MAX: Final = 1_000_000
 SECONDS_MAX: Final = 120.0
 # A mutant that needs longer than this and than three green runs counts as an endless loop.
 LIMIT_SECONDS_MIN: Final = 2.0
-# As long as no mutant was noticed and too few were run to judge, the budget is this much longer.
-UNDECIDED_FACTOR: Final = 4.0
 REPORTED_MAX: Final = 50
 
 # Runs the criterion with other contents of some files, for at most so many seconds. None if the
@@ -168,8 +166,8 @@ class _Trials:
         if self._began_at is None:
             return self._expected_seconds <= 2 * self._budget_seconds
         budget = self._budget_seconds
-        if self._is_undecided():
-            budget = max(budget, min(UNDECIDED_FACTOR * budget, SECONDS_MAX))
+        if self._is_undecided() and self._policy.mutant_seconds is None:
+            budget = SECONDS_MAX
         return time.monotonic() - self._began_at + self._expected_seconds <= budget
 
     def _is_undecided(self) -> bool:

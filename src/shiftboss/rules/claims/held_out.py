@@ -123,7 +123,8 @@ def _judge_by_file(
         missing += max(0, _count_enabled(scanned) - reported)
     ran_files = {case.file for case in counted if case.outcome != "skipped"}
     none_ran = any(_count_enabled(tests[path]) for path in tests.keys() - ran_files)
-    return _finish(ran, passed, len(counted) - passed + missing, none_ran=none_ran)
+    known = sum(_count_enabled(scanned) for scanned in tests.values())
+    return _finish(ran, passed, len(counted) - passed + missing, known, none_ran=none_ran)
 
 
 def _is_skipped_by_itself(case: ReportedTest, tests: Mapping[str, Sequence[ScannedTest]]) -> bool:
@@ -148,7 +149,7 @@ def _judge_by_number(
     skipped = max(0, skipped - (len(scanned) - enabled))
     passed = max(0, passed)
     missing = max(0, enabled - passed - failed - skipped) if visible is None else 0
-    return _finish(passed + failed, passed, failed + skipped + missing)
+    return _finish(passed + failed, passed, failed + skipped + missing, enabled)
 
 
 def _count_functions(path: str, cases: Sequence[ReportedTest]) -> int:
@@ -161,15 +162,20 @@ def _count_enabled(scanned: Sequence[ScannedTest]) -> int:
     return sum(1 for test in scanned if not test.off)
 
 
-def _finish(ran: int, passed: int, failed: int, *, none_ran: bool = False) -> HeldOutResult:
+def _finish(
+    ran: int, passed: int, failed: int, known: int, *, none_ran: bool = False
+) -> HeldOutResult:
+    """`known` is how many tests the files have. The message says no larger number: code under test
+    that reports what it likes could tell the worker what it has read."""
     if none_ran or ran == 0:
         return HeldOutResult(ran, passed, failed, NOT_RUN)
     if failed == 0:
         return HeldOutResult(ran, passed, failed)
-    verb = "fails" if failed == 1 else "fail"
-    return HeldOutResult(
-        ran, passed, failed, f"{failed} of {passed + failed} held-out tests {verb}"
-    )
+    if known == 0:
+        return HeldOutResult(ran, passed, failed, "held-out tests fail")
+    shown = min(failed, known)
+    verb = "fails" if shown == 1 else "fail"
+    return HeldOutResult(ran, passed, failed, f"{shown} of {known} held-out tests {verb}")
 
 
 def passed_message(result: HeldOutResult) -> str:
