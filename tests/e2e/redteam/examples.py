@@ -195,6 +195,7 @@ PYTEST: Final = Example(
             f"Tests pass: {sys.executable} -m pytest -q {_NO_PLUGINS} tests",
         ],
     },
+    verification={"mutants": "off"},
 )
 GOLDEN: Final = Example(
     {

@@ -154,10 +154,12 @@ def test_a_plugin_that_the_contract_allows_is_refused_by_canaries(lab: Lab) -> N
 @pytest.mark.parametrize("name", sorted(NEED_HELD_OUT))
 def test_memorised_answers_are_refused_by_held_out_tests(lab: Lab, name: str) -> None:
     hack = next(hack for hack in HACKS if hack.name == name)
-    (seen,) = lab.try_hacks(_example_of(hack), [hack])
-    (refused,) = lab.try_hacks(_example_of(hack), [hack], hidden=True)
-    assert seen.outcome == "accepted", seen.message
-    assert (refused.outcome, refused.check) == ("refused", "held_out")
+    (trial,) = lab.try_hacks(_example_of(hack), [hack], hidden=True)
+    assert (trial.outcome, trial.check) == ("refused", "held_out"), trial.message
+    assert trial.verdict is not None
+    outcomes = {check.check: check.outcome for check in trial.verdict.checks}
+    assert outcomes.pop("held_out") == "failed"
+    assert "failed" not in outcomes.values(), "without held-out tests it would be accepted"
 
 
 @pytest.mark.parametrize("name", sorted(TWINS))
