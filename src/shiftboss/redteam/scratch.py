@@ -16,6 +16,7 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.redteam.hacks import Edit, Link
+from shiftboss.system.cancellation import run_to_completion
 from shiftboss.system.fast_import import (
     FILE,
     SYMLINK,
@@ -35,8 +36,7 @@ async def scratch_folder() -> AsyncIterator[Path]:
     try:
         yield folder
     finally:
-        # Not in a thread: when the replay is cancelled, nothing waits for threads.
-        shutil.rmtree(folder, ignore_errors=True)
+        await run_to_completion(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 class ScratchRepository:

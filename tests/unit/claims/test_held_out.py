@@ -205,7 +205,7 @@ def checked(
     commands: list[str] = []
 
     async def run(overlay: Overlay, argv: Sequence[str]) -> CommandRun:
-        assert (overlay.files.keys(), overlay.after_setup) == ({HIDDEN}, True)
+        assert (list(overlay.files), overlay.after_setup) == ([HIDDEN], True)
         commands.append(" ".join(argv))
         return ended(code, *cases)
 

@@ -10,11 +10,7 @@ from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.handoffs.spawn import check_describable, put_in_force
-from shiftboss.coordinator.handoffs.spawn_checks import (
-    check_criteria,
-    check_runs_held_out,
-    normalised_paths,
-)
+from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, check_runs_held_out
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
 from shiftboss.coordinator.runs.holds import OPEN_QUESTIONS_READ_MAX
@@ -36,6 +32,7 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.escalations import dispute_question
 from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim
+from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction

@@ -10,11 +10,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import (
-    check_held_out,
-    normalised_paths,
-    normalised_policy,
-)
+from shiftboss.coordinator.handoffs.spawn_checks import check_held_out
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
@@ -40,6 +36,7 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
+from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
 from shiftboss.rules.claims.spawn_requests import made_contract, request_digest
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
@@ -204,16 +201,14 @@ def _handoff(
     stored = tx.dependencies(request.swarm_id, request.bead_id) if task else []
     dependencies = list(dict.fromkeys([*request.dependencies_completed, *stored]))
     title = request.subtask_title or (task.title if task else request.bead_id)
-    readonly = request.files_readonly
     return WorkerHandoff(
-        contract=Contract(
-            task_id=request.bead_id,
-            files_owned=normalised_paths(request.files, "files"),
-            files_readonly=survey.files_readonly
-            if readonly is None
-            else normalised_paths(readonly, "files_readonly"),
-            dependencies_completed=dependencies,
-            success_criteria=request.success_criteria or survey.success_criteria,
+        contract=new_contract(
+            request.bead_id,
+            files=request.files,
+            files_readonly=request.files_readonly,
+            criteria=request.success_criteria,
+            dependencies=dependencies,
+            generated=survey,
         ),
         context=Context(
             epic_summary=request.epic_summary or _epic_summary(tx, request),

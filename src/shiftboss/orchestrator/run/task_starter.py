@@ -22,11 +22,11 @@ from shiftboss.orchestrator.git.base_commit import base_commit
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.protocol.handoffs import VerificationPolicy, held_out_hash
-from shiftboss.protocol.plan import PlanRepo, PlanTask
+from shiftboss.protocol.handoffs import held_out_hash
+from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.plans.contract_changes import AgreedContract, contract_changes
-from shiftboss.rules.plans.graph import topological_order, traits_of
+from shiftboss.rules.plans.graph import policy_of, topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
 from shiftboss.rules.tasks.waiting import refusal_text
@@ -212,7 +212,7 @@ class TaskStarter:
                 target=target,
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),
-                policy=_policy(repo, task).model_dump(mode="json"),
+                policy=policy_of(repo, task).model_dump(mode="json"),
                 landing=run.landing(task),
                 review=run.review(task),
                 held_out=run.held_out_of(task),
@@ -252,9 +252,3 @@ class TaskStarter:
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
-
-
-def _policy(repo: PlanRepo, task: PlanTask) -> VerificationPolicy:
-    policy = repo.verification
-    changing = [*policy.expectations_change, *task.expectations_change]
-    return policy.model_copy(update={"expectations_change": changing})
