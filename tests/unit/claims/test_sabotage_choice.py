@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.rules.claims.canaries.edits import SabotageKind
+from shiftboss.rules.claims.canaries.judgement import judge_canaries
 from shiftboss.rules.claims.canaries.sabotage import (
     Sabotage,
     apply_sabotages,
@@ -16,6 +17,9 @@ from shiftboss.rules.claims.canaries.sabotage import (
     fails_with,
     sabotages,
 )
+from shiftboss.rules.claims.criteria import CommandResult
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.printed import printed_report
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -85,6 +89,28 @@ def test_a_nonce_cannot_become_code(nonce: str) -> None:
         apply_sabotages("test_it.py", TEXT, [], nonce)
 
 
+CARGO_OUTPUT = """\
+     Running unittests src/lib.rs (target/debug/deps/sums-aa34)
+
+running 2 tests
+test tests::three ... {outcome}
+test tests::two ... ok
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+
+
+def test_a_sabotaged_inline_test_of_rust_disturbs_no_other() -> None:
+    green = printed_report("cargo", CARGO_OUTPUT.format(outcome="ok"))
+    red = printed_report("cargo", CARGO_OUTPUT.format(outcome="FAILED"))
+    assert green is not None
+    result = CommandResult(101, False, False, "", 5, "exit code 101")
+    chosen = {"src/lib.rs": [sabotage("tests::three", "raise")]}
+    judged = judge_canaries(chosen, green, CommandRun("cargo", True, result, red))
+    assert judged.disturbed == []
+    assert judged.judgement.outcome == "passed"
+
+
 @pytest.mark.parametrize(
     ("name", "sabotaged", "expected"),
     [
@@ -94,6 +120,12 @@ def test_a_nonce_cannot_become_code(nonce: str) -> None:
         ("TestA::test_b", "TestA::test_a", False),
         ("sums > adds [1] > a", "sums > adds [1] > a", True),
         ("sums > adds", "products > adds", False),
+        ("src/lib.rs tests::three", "tests::three", True),
+        ("src/lib.rs tests::two", "tests::three", False),
+        ("example.com/sums TestAdd/one", "TestAdd", True),
+        ("example.com/sums TestSub", "TestAdd", False),
+        ("multiplies numbers", "numbers", False),
+        ("test_b[x Test[1]", "Test", False),
     ],
 )
 def test_a_failure_is_expected_of_whatever_shares_the_sabotaged_function(

@@ -182,7 +182,12 @@ def test_only_the_end_that_every_passing_run_reaches_is_sabotaged(
         ("def test_a(): pass\ntest_a = other(test_a)\n", set()),
         ("if x:\n    def test_a(): pass\n", set()),
         ("import pytest\npytestmark = pytest.mark.skip\ndef test_a(): pass\n", set()),
-        ("import pytest\n@pytest.mark.dependency\ndef test_a(): pass\ndef test_b(): pass\n", set()),
+        ("@pytest.mark.dependency\ndef test_a(): pass\ndef test_b(): pass\n", {"test_b"}),
+        ("first = pytest.mark.dependency()\n@first\ndef test_a(): pass\n", set()),
+        ("@pytest.mark.incremental\nclass TestA:\n    def test_x(self): pass\n", set()),
+        ("pytestmark = [pytest.mark.incremental]\ndef test_a(): pass\n", set()),
+        ("class TestA:\n    pytestmark = mark.incremental\n    def test_x(self): pass\n", set()),
+        ("# see mark.dependency\ndef test_a():\n    'mark.incremental'\n", {"test_a"}),
         ("def test_a(): pass\nthis is no Python\n", set()),
     ],
 )

@@ -38,7 +38,7 @@ _DECORATORS: Final = frozenset(
     )
 )
 # With these, other tests are skipped when this one fails.
-_CHAINING_MARKS: Final = ("mark.incremental", "mark.dependency")
+_CHAINING_MARKS: Final = frozenset(("incremental", "dependency"))
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPOUND: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor),
@@ -58,8 +58,6 @@ def python_sabotages(text: str) -> list[Sabotage]:
     try:
         source = PythonSource(text)
         reasons = reasons_by_line(text.removeprefix("\ufeff"))
-        if any(mark in text for mark in _CHAINING_MARKS):
-            return []
         tests = list(islice(_collected(source.module.body), TESTS_MAX))
         runnable = [test for test in tests if reasons.get(test.function.lineno) == frozenset()]
         found = [one for test in runnable for one in _sabotages_of(source, test)]
@@ -79,6 +77,8 @@ def _collected(body: Sequence[ast.stmt]) -> Iterator[_Test]:
     """The tests of a module that a runner finds. A method that several classes inherit is a test of
     each of them."""
     aliases = _assigned(body)
+    if _is_chained(body):
+        return
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     names = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
     for node in body:
@@ -95,7 +95,7 @@ def _of_class(
     family = _with_bases(owner, classes)
     if not _is_collected(family, classes):
         return
-    if not all(_is_harmless(one, aliases) for part in family for one in part.decorator_list):
+    if not all(_is_harmless_class(part, aliases) for part in family):
         return
     in_test_case = any(_dotted(base)[-1:] == ["TestCase"] for one in family for base in one.bases)
     defined: set[str] = set()
@@ -161,10 +161,36 @@ def _is_test(node: Function, names: Mapping[str, int], aliases: Mapping[str, ast
 
 def _is_harmless(decorator: ast.expr, aliases: Mapping[str, ast.expr]) -> bool:
     """Marks that disable tests are not judged here."""
+    if len(_dotted(decorator)) == 1:
+        decorator = aliases.get(_dotted(decorator)[0], decorator)
+    if _has_chaining_mark(decorator):
+        return False
     names = _dotted(decorator)
-    if len(names) == 1 and names[0] in aliases:
-        names = _dotted(aliases[names[0]])
     return bool(names) and ("mark" in names[:-1] or "patch" in names or names[-1] in _DECORATORS)
+
+
+def _is_harmless_class(node: ast.ClassDef, aliases: Mapping[str, ast.expr]) -> bool:
+    decorators = all(_is_harmless(decorator, aliases) for decorator in node.decorator_list)
+    return decorators and not _is_chained(node.body)
+
+
+def _is_chained(body: Iterable[ast.stmt]) -> bool:
+    """Whether all tests of a module or class have a mark that makes others depend on them."""
+    return any(
+        _has_chaining_mark(node.value)
+        for node in body
+        if isinstance(node, ast.Assign) and "pytestmark" in _bound_names(node)
+    )
+
+
+def _has_chaining_mark(node: ast.expr) -> bool:
+    """Also in the marks of a single parameter."""
+    return any(
+        isinstance(inner, ast.Attribute)
+        and inner.attr in _CHAINING_MARKS
+        and _dotted(inner)[-2:-1] == ["mark"]
+        for inner in ast.walk(node)
+    )
 
 
 def _sabotages_of(source: PythonSource, test: _Test) -> Iterator[Sabotage]:

@@ -29,7 +29,10 @@ from shiftboss.rules.claims.test_scanners.go import go_machine
 __all__ = ["Sabotage", "apply_sabotages", "choose_sabotages", "fails_with", "sabotages"]
 
 _NONCE: Final = re.compile(r"[0-9A-Za-z_]{1,100}")
-_FUNCTION: Final = re.compile(r"(?:\w+::)*(\w+)(?:[\[/].*)?", re.DOTALL)
+# Reports of cargo and go have the file of the binary or the package before the name.
+_FUNCTION: Final = re.compile(
+    r"(?:[^\s\[]+\.rs |[^\s\[]+ (?=Test))?(?:\w+::)*(\w+)(?:[\[/].*)?", re.DOTALL
+)
 
 
 class _Language(NamedTuple):
@@ -135,7 +138,8 @@ def _rarest(kinds: Sequence[SabotageKind], used: Sequence[SabotageKind]) -> Sabo
 
 
 def _function_of(name: str) -> str:
-    """The function, without its class, parameters and subtests; all of a name that is a title."""
+    """The function, without what is around it, its parameters and subtests; all of a name that is a
+    title."""
     match = _FUNCTION.fullmatch(name)
     return match[1] if match else name
 
