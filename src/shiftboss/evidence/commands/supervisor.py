@@ -27,6 +27,7 @@ from shiftboss.system.processes import (
     become_subreaper,
     descendants,
     exceeded_limit,
+    leave_session_keyring,
     limit_child,
     open_signal_pipe,
 )
@@ -121,12 +122,13 @@ class Supervisor:
 
     def _prepare_child(self) -> None:
         limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
-        if self._job.namespaces is not None:
-            try:
+        try:
+            leave_session_keyring()
+            if self._job.namespaces is not None:
                 enter(self._job.namespaces, self._job.folder)
-            except OSError as error:
-                os.write(STANDARD_ERROR, describe_failure(error).encode())
-                raise
+        except OSError as error:
+            os.write(STANDARD_ERROR, describe_failure(error).encode())
+            raise
 
     def _wait(self) -> None:
         """Wait for output, a signal, the end of the lifeline or the next check."""
