@@ -26,6 +26,9 @@ _BY_PROGRAM: Final[Mapping[str, RunnerName]] = {
     "mocha": "mocha",
 }
 _BY_MODULE: Final[Mapping[str, RunnerName]] = {"pytest": "pytest", "unittest": "unittest"}
+_WITHOUT_TESTS: Final = frozenset(
+    ("--collect-only", "--co", "--version", "--help", "-h", "--fixtures", "--markers")
+) | frozenset(("--listTests", "--showConfig", "--no-run", "-list", "--list"))
 # How many words before the runner may belong to its launchers.
 _WORDS_BEFORE_MAX: Final = 12
 
@@ -78,6 +81,12 @@ def reporting_command(argv: Sequence[str], report: str) -> ReportingCommand:
         case _:
             pass
     return ReportingCommand(runner, words, variables, "junit")
+
+
+def runner_of(argv: Sequence[str]) -> RunnerName | None:
+    """The runner that the command names, if it runs tests and does not just list or build them."""
+    found = _find_runner(argv)
+    return None if found is None or not _WITHOUT_TESTS.isdisjoint(argv) else found[0]
 
 
 def _find_runner(argv: Sequence[str]) -> tuple[RunnerName, int] | None:
