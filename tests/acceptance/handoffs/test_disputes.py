@@ -114,7 +114,10 @@ def test_the_command_disputes_and_every_command_of_the_question_works_as_printed
     assert held.run(*words).code == 0
     (_, insist, _) = commands(held.json("questions", "list")["questions"][0]["question"])
     assert follow(held, insist).out == "w gets the answer and continues with t-1\n"
-    assert held.run(*words).code == 0
+    again = held.run(*words)
+    assert (again.code, again.out) == (1, "")
+    assert "question 2 has an answer" in again.err
+    assert held.run(*words[:-1], "No token is kept anywhere").code == 0
     (_, _, cancel) = commands(held.json("questions", "list")["questions"][0]["question"])
     follow(held, cancel)
     assert ask(held.bus, "show_task", bead_id="t-1")["status"] == "cancelled"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import (
+    AlreadyAnswered,
     IllegalTransition,
     InvalidRequest,
     KeyReused,
@@ -84,7 +85,7 @@ async def test_a_dispute_blocks_the_attempt_on_a_question_with_everything_needed
         "Give the task up: `shiftboss task cancel t --swarm default`",
         f"A commit that shows it: {'a' * 40}",
         "Evidence:",
-        "AssertionError: 4 != 3",
+        "    AssertionError: 4 != 3",
     ]
     (event,) = await handoffs.events("contract_disputed")
     assert (event["kind"], event["reason"], event["question_id"]) == ("wrong", REASON, 1)
@@ -151,6 +152,21 @@ async def test_a_second_dispute_while_one_is_open_is_the_open_one(handoffs: Hand
     await handoffs.answer(first.question_id, "the contract stands")
     assert await answers(handoffs) == ["the contract stands"]
     assert (await dispute(handoffs, reason="again")).question_id == 2
+
+
+async def test_a_dispute_that_was_answered_is_not_asked_again(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", "a.py")
+    first = await dispute(handoffs)
+    await handoffs.answer(first.question_id, "the contract stands")
+    for repeat in (REASON, f"{REASON.upper()}\n"):
+        with pytest.raises(AlreadyAnswered) as refused:
+            await dispute(handoffs, reason=repeat)
+        assert refused.value.facts == {"question_id": 1, "answer": "the contract stands"}
+    assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
+    assert (await dispute(handoffs, kind="impossible")).question_id == 2
+    handoffs.clock.now_ms += 1
+    await amend(handoffs, success_criteria=["Tests pass: pytest"])
+    assert (await dispute(handoffs)).question_id == 3, "the contract is another one"
 
 
 async def test_a_blocked_message_can_carry_the_dispute(handoffs: HandoffFixture) -> None:

@@ -30,12 +30,14 @@ from shiftboss.protocol.handoffs import (
     handoff_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import dispute_question
+from shiftboss.rules.claims.escalations import check_not_answered, dispute_question
 from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim
 from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction
+
+ANSWERED_READ_MAX = 20
 
 
 def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: int) -> DisputeView:
@@ -71,6 +73,8 @@ def dispute_of_holder(
     earlier = _open_dispute(tx, held)
     if earlier is not None:
         return earlier
+    answered = tx.answered_disputes(held.swarm_id, held.task_id, held.epoch, ANSWERED_READ_MAX)
+    check_not_answered(dispute, answered, handoff.created_at_ms)
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
     # The swarm is locked, so nobody else takes this number.
     newest = tx.questions(held.swarm_id, 1, only_open=False)

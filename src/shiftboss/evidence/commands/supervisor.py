@@ -27,6 +27,7 @@ from shiftboss.system.processes import (
     become_subreaper,
     descendants,
     exceeded_limit,
+    leave_session_keyring,
     limit_child,
     open_signal_pipe,
 )
@@ -130,6 +131,7 @@ class Supervisor:
         """Popen tells nothing about an error in here, so it is printed."""
         try:
             limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
+            leave_session_keyring()
             if self._job.namespaces is not None:
                 enter(self._job.namespaces, self._job.folder)
         except OSError as error:

@@ -35,6 +35,9 @@ _FAIL_FAST: Final[Mapping[RunnerName, tuple[str, ...]]] = {
     "vitest": ("--bail", "--bail=1"),
     "mocha": ("--bail", "-b"),
 }
+_WITHOUT_TESTS: Final = frozenset(
+    ("--collect-only", "--co", "--version", "--help", "-h", "--fixtures", "--markers")
+) | frozenset(("--listTests", "--showConfig", "--no-run", "-list", "--list"))
 # How many words before the runner may belong to its launchers.
 _WORDS_BEFORE_MAX: Final = 12
 
@@ -99,6 +102,12 @@ def words_after_runner(argv: Sequence[str]) -> Sequence[str]:
     """The options and arguments of a test runner that is known by the words of the command."""
     found = _find_runner(argv)
     return () if found is None else argv[found[1] + 1 :]
+
+
+def runner_of(argv: Sequence[str]) -> RunnerName | None:
+    """The runner that the command names, if it runs tests and does not just list or build them."""
+    found = _find_runner(argv)
+    return None if found is None or not _WITHOUT_TESTS.isdisjoint(argv) else found[0]
 
 
 def _find_runner(argv: Sequence[str]) -> tuple[RunnerName, int] | None:
