@@ -24,6 +24,7 @@ from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay, commit_files
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
+from shiftboss.rules.claims.sandbox_traces import looks_contained
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_waived,
@@ -55,7 +56,9 @@ _CONFIG: Final = """\
 
 
 _HINT: Final = "run it in a fresh clone of the commit; the check has the end of its output"
-_CONTAINED_HINT: Final = f"{_HINT}; it ran in a sandbox: see `network` and `sandbox` in the policy"
+_CONTAINED_HINT: Final = (
+    f"{_HINT}; it ran in a sandbox, which may be why: see `network` and `sandbox` in the policy"
+)
 _SANDBOX_HINT: Final = (
     "ask the operator: `shiftboss doctor` on the machine of the verifier says what it lacks; with "
     "`sandbox: auto` in the policy, commands run without a sandbox there"
@@ -284,7 +287,8 @@ def checked_command(
 def failure_hint(check: CheckName, result: CommandResult) -> str:
     if result.sandbox_is_missing:
         return _SANDBOX_HINT
-    return _CONTAINED_HINT if result.is_contained and check != "setup" else _HINT
+    may_be_sandbox = result.is_contained and looks_contained(result.output_tail)
+    return _CONTAINED_HINT if may_be_sandbox and check != "setup" else _HINT
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:
