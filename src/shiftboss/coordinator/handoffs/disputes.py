@@ -156,10 +156,17 @@ def amend(tx: Transaction, request: AmendHandoffRequest, now_ms: int) -> Handoff
         tx,
         request.swarm_id,
         request.bead_id,
-        f"The contract has version {amended.version} now: {request.reason}",
+        f"The contract has version {amended.version} now: {request.reason}{_changing(request)}",
         now_ms,
     )
     return show(tx, request.swarm_id, request.bead_id, None)
+
+
+def _changing(request: AmendHandoffRequest) -> str:
+    """What the worker that waits for the answer could not know without asking again."""
+    if not request.expectations_change:
+        return ""
+    return f" (tests may change what they expect in {', '.join(request.expectations_change)})"
 
 
 def check_amendment(tx: Transaction, request: AmendHandoffRequest, policy: ActivePolicy) -> None:
