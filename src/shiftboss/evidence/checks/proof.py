@@ -16,6 +16,7 @@ from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_files import unexplained_problem
 from shiftboss.evidence.checks.test_runs import CommitUnderTest, is_removal_waived
 from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
+from shiftboss.evidence.mirror.objects import regular_files
 from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
@@ -139,12 +140,32 @@ class Proof:
             and is_harness_file(path)
             and not changed.covers(path)
         }
+        blobs |= await self._replaced_modules(blobs)
         if not blobs:
             return {}
         contents = await self._tested.mirror.read(
             list(dict.fromkeys(blobs.values())), BASE_FILE_BYTES_MAX, BASE_BYTES_MAX
         )
         return {path: contents[blob] for path, blob in blobs.items() if blob in contents}
+
+    async def _replaced_modules(self, changed: Mapping[str, str]) -> dict[str, str]:
+        """New packages that Python imports instead of a module of the base: `__init__.py` gets the
+        content of the module."""
+        packages = [
+            path.removesuffix("/__init__.py")
+            for file in self._work.net.files
+            if (path := file.path).endswith("/__init__.py")
+            and file.old_mode == NO_MODE
+            and is_harness_file(path)
+        ]
+        if not packages:
+            return {}
+        blobs = await regular_files(self._tested.mirror.run, self._tested.commit) | dict(changed)
+        return {
+            f"{package}/__init__.py": blobs[f"{package}.py"]
+            for package in packages
+            if f"{package}.py" in blobs
+        }
 
     async def _canaries(self) -> CheckOutcome | None:
         if self._tested.job.policy.canaries == "off":
