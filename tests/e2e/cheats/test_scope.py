@@ -169,6 +169,30 @@ def test_a_module_of_a_package_may_have_the_name_of_a_standard_module(
     assert verdict.accepted, verdict.violations
 
 
+def test_no_glob_covers_a_module_instead_of_a_dependency_that_the_tests_import(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """Tests may import a module that is there only after the work: what is not declared as a
+    dependency is the task's to create."""
+    repo.base = repo.commit(
+        "set up",
+        {
+            "requirements.txt": "jsonschema==4.23\n",
+            "tests/test_schema.py": "import jsonschema\nimport billing\nimport basket\n",
+        },
+    )
+    repo.git("branch", "--force", "main")
+    repo.commit(
+        "work", {"src/billing.py": "x = 1\n", "basket/__init__.py": "", "jsonschema.py": ""}
+    )
+    everything = ["src/", "basket/", "*.py"]
+    named = [*everything, "jsonschema.py"]
+    cheat, allowed = verify(tmp_path, repo.job(owned=everything), repo.job(owned=named))
+    refused(cheat, "jsonschema.py")
+    assert [violation.path for violation in cheat.violations] == ["jsonschema.py"]
+    assert allowed.accepted, allowed.violations
+
+
 @pytest.mark.parametrize(
     "target", ["/etc/passwd", "../../../outside", "../../.git/config", "names.py/../../../../x"]
 )

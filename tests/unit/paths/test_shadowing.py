@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.rules.paths.changes import SYMLINK, FileChange
+from shiftboss.rules.paths.declared_dependencies import NONE_USED, ThirdParty
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.shadowing import Shadowing, included_patterns, is_makefile
 
@@ -32,13 +33,15 @@ def added(path: str, mode: str = "100644", status: str = "A") -> FileChange:
 def reason(
     file: FileChange,
     *,
+    third_party: ThirdParty = NONE_USED,
     owned: tuple[str, ...] = ("**",),
     criterion: str = "Command passes: python3 checks/run.py",
     includes: dict[str, str] | None = None,
 ) -> str | None:
     ownership = Ownership(owned, READONLY, [])
     names = [*NAMES, file.path]
-    found = Shadowing(ownership, names, [criterion], [], includes or {}).refusal(file)
+    shadowing = Shadowing(ownership, names, [criterion], [], includes or {}, third_party)
+    found = shadowing.refusal(file)
     return None if found is None else found.reason
 
 
@@ -106,6 +109,18 @@ def test_modules_that_the_imports_of_a_check_find_first_must_be_named(
 )
 def test_other_modules_may_have_the_names_of_standard_modules(file: FileChange) -> None:
     assert reason(file) is None
+
+
+def test_modules_from_elsewhere_that_tests_import_must_be_named() -> None:
+    used = ThirdParty(frozenset(["jsonschema"]), frozenset(["app/code"]))
+    for path in ("jsonschema.py", "src/jsonschema/__init__.py", "app/code/jsonschema.py"):
+        found = reason(added(path), third_party=used)
+        assert str(found).startswith("would be imported instead of the module jsonschema")
+        assert reason(added(path), third_party=used, owned=(path,)) is None
+        assert reason(added(path, status="M"), third_party=used) is None
+        assert reason(added(path)) is None
+    for path in ("src/shop/jsonschema.py", "src/jsonschema/more.py", "src/jsonschema.json"):
+        assert reason(added(path), third_party=used) is None
 
 
 def test_a_file_that_an_unowned_makefile_includes_must_be_named() -> None:

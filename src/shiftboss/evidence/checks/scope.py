@@ -24,9 +24,19 @@ from shiftboss.rules.claims.verdicts import (
     passed_unless_violated,
 )
 from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
-from shiftboss.rules.paths.ownership import Ownership
+from shiftboss.rules.paths.declared_dependencies import (
+    NONE_USED,
+    ThirdParty,
+    declared_modules,
+    describes_imports,
+    imported_names,
+    is_test_code,
+    searched_folders,
+    third_party_modules,
+)
+from shiftboss.rules.paths.ownership import Ownership, module_of
 from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
-from shiftboss.rules.paths.shadowing import Shadowing, included_patterns, is_makefile
+from shiftboss.rules.paths.shadowing import Shadowing, as_modules, included_patterns, is_makefile
 
 # How many commits with a receipt are compared with what the target brought. There are as many as
 # tasks that landed side by side.
@@ -34,6 +44,10 @@ TIPS_MAX: Final = 50
 MAKEFILES_MAX: Final = 50
 MAKEFILE_BYTES_MAX: Final = 256 * 1024
 INCLUDE_DEPTH: Final = 4
+DEPENDENCY_FILES_MAX: Final = 50
+DEPENDENCY_BYTES_MAX: Final = 4 * 1024 * 1024
+TEST_FILES_MAX: Final = 2000
+TEST_BYTES_MAX: Final = 256 * 1024
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -204,7 +218,8 @@ def _merged(parents: dict[str, list[str]], commit: str) -> frozenset[str]:
 class ClaimedWork(NamedTuple):
     """What the task changed. `target` is the tip of the target branch. `unaccounted` are changes
     that came with a merge of it and have no receipt; `base_names` is empty unless there are any.
-    `includes` maps what Makefiles include to the Makefile.
+    `includes` maps what Makefiles include to the Makefile. `third_party` has the modules
+    from elsewhere that unowned tests import and a new file has the name of.
     """
 
     commits: CommitRange
@@ -214,6 +229,7 @@ class ClaimedWork(NamedTuple):
     unaccounted: list[CommitChange]
     base_names: frozenset[str]
     includes: dict[str, str]
+    third_party: ThirdParty
 
 
 async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> ClaimedWork:
@@ -231,7 +247,11 @@ async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) 
     merged = commits.merged if target is None else frozenset[str]()
     work = CommittedWork(net.files, own, await _links(mirror, net.files), names, merged)
     includes = await _make_includes(mirror, claim.commit, names)
-    return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names), includes)
+    changed = [*net.files, *(change.file for change in unaccounted)]
+    third_party = await _third_party(mirror, claim.base, job, changed)
+    return ClaimedWork(
+        commits, net, work, target, unaccounted, frozenset(base_names), includes, third_party
+    )
 
 
 async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
@@ -240,10 +260,15 @@ async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
 
 def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     contract = job.contract
-    ownership = Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
+    ownership = _ownership(job)
     claimed = [path for path in job.files_touched if not is_waived(job.waivers, "scope", [path])]
     shadowing = Shadowing(
-        ownership, work.work.names, contract.success_criteria, job.policy.setup, work.includes
+        ownership,
+        work.work.names,
+        contract.success_criteria,
+        job.policy.setup,
+        work.includes,
+        work.third_party,
     )
     violations = violations_of(work.work, ownership, claimed, shadowing)
     if work.unaccounted:
@@ -255,6 +280,43 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     count = len(work.net.files)
     files = "1 file" if count == 1 else f"{count} files, all"
     return passed_unless_violated("scope", violations, f"{files} within the contract")
+
+
+def _ownership(job: VerificationJob) -> Ownership:
+    contract = job.contract
+    return Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
+
+
+async def _third_party(
+    mirror: Mirror, base: str, job: VerificationJob, files: Sequence[FileChange]
+) -> ThirdParty:
+    """Judged by the base: a worker could remove a dependency or an import."""
+    added = [path for file in files if file.status in "AR" for path in as_modules(file)]
+    new = {module[-1] for path in added if (module := module_of(path))}
+    if not new:
+        return NONE_USED
+    names = await _names(mirror, base)
+    describing = [name for name in names if describes_imports(name)][:DEPENDENCY_FILES_MAX]
+    described = await _texts(mirror, base, describing, DEPENDENCY_BYTES_MAX)
+    declared = await asyncio.to_thread(declared_modules, described)
+    candidates = third_party_modules(new, declared, names)
+    if not candidates:
+        return NONE_USED
+    ownership = _ownership(job)
+    tests = [name for name in names if is_test_code(name) and ownership.refusal(name) is not None]
+    texts = await _texts(mirror, base, tests[:TEST_FILES_MAX], TEST_BYTES_MAX)
+    imported = await asyncio.to_thread(imported_names, texts.values(), candidates)
+    return ThirdParty(imported, searched_folders(described))
+
+
+async def _texts(
+    mirror: Mirror, commit: str, names: Sequence[str], size_max: int
+) -> dict[str, str]:
+    if not names:
+        return {}
+    by_object = {f"{commit}:{name}": name for name in names}
+    contents = await mirror.read(list(by_object), size_max)
+    return {by_object[key]: text.decode(errors="replace") for key, text in contents.items()}
 
 
 async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:

@@ -136,6 +136,11 @@ def shadowed_module(path: str) -> str | None:
     return name if is_known else None
 
 
+def is_top_level(module: tuple[str, ...]) -> bool:
+    """Whether Python commonly finds the module by its last name alone."""
+    return module[:-1] in _IMPORT_ROOTS
+
+
 def is_import_root(folder: str) -> bool:
     return tuple(folder.casefold().rstrip("/").split("/")) in _IMPORT_ROOTS
 

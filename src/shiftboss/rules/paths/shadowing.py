@@ -16,6 +16,7 @@ from typing import Final
 from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.paths.changes import SYMLINK, FileChange
 from shiftboss.rules.paths.command_paths import import_folders
+from shiftboss.rules.paths.declared_dependencies import NONE_USED, ThirdParty
 from shiftboss.rules.paths.ownership import (
     RUNNER_MODULES,
     STANDARD_MODULES,
@@ -23,6 +24,7 @@ from shiftboss.rules.paths.ownership import (
     PathRefusal,
     by_name,
     is_protected,
+    is_top_level,
     module_of,
     shadowed_module,
 )
@@ -49,11 +51,13 @@ class Shadowing:
         criteria: Sequence[str],
         setup: Sequence[str],
         includes: Mapping[str, str],
+        third_party: ThirdParty = NONE_USED,
     ) -> None:
         self._ownership = ownership
         self._names = frozenset(names)
         self._commands = (criteria, setup)
         self._includes = includes
+        self._third_party = third_party
 
     def refusal(self, file: FileChange) -> PathRefusal | None:
         """Why the file must not be there, worded to follow its path."""
@@ -70,7 +74,7 @@ class Shadowing:
 
     def replaced(self, file: FileChange) -> str | None:
         """The file of the commit that would no longer be imported."""
-        for path in _as_modules(file):
+        for path in as_modules(file):
             stem = _imported_before(path)
             if stem and f"{stem}.py" in self._names:
                 return f"{stem}.py"
@@ -87,10 +91,10 @@ class Shadowing:
         makefile = self._including(file.path)
         if makefile is not None:
             return f"is included by {makefile}"
-        for path in _as_modules(file):
+        for path in as_modules(file):
             if file.new_mode == SYMLINK and is_protected(path):
                 return "configures tests or tools"
-            name = shadowed_module(path) or self._shadowed_for_commands(file, path)
+            name = shadowed_module(path) or self._shadowed_for_checks(file, path)
             if name is not None:
                 return f"would be imported instead of the module {name}"
         return None
@@ -105,14 +109,18 @@ class Shadowing:
             None,
         )
 
-    def _shadowed_for_commands(self, file: FileChange, path: str) -> str | None:
+    def _shadowed_for_checks(self, file: FileChange, path: str) -> str | None:
+        """For tests and commands: the name of a module that they would no longer get."""
         module = module_of(path)
         if not module or file.status not in "AR":
             return None
         name = module[-1]
-        if name not in STANDARD_MODULES and name not in RUNNER_MODULES:
+        is_used = name in self._third_party.modules
+        if not is_used and name not in STANDARD_MODULES and name not in RUNNER_MODULES:
             return None
-        return name if "/".join(module[:-1]) in self._search else None
+        folder = "/".join(module[:-1])
+        searched = is_used and (is_top_level(module) or folder in self._third_party.folders)
+        return name if searched or folder in self._search else None
 
     @cached_property
     def _search(self) -> frozenset[str]:
@@ -132,7 +140,7 @@ class Shadowing:
         return frozenset((folders | named.folders) - packages | named.always)
 
 
-def _as_modules(file: FileChange) -> list[str]:
+def as_modules(file: FileChange) -> list[str]:
     """A link can be a folder, and so a package."""
     is_link = file.new_mode == SYMLINK
     return [file.path, f"{file.path}/__init__.py"] if is_link else [file.path]
