@@ -74,7 +74,8 @@ def test_several_sabotages_are_applied_at_once() -> None:
     options = {(one.test, one.kind): one for one in sabotages("test_it.py", TEXT)}
     chosen = [options["test_b", "negation"], options["test_a", "value"]]
     assert apply_sabotages("test_it.py", TEXT, chosen, "n") == (
-        "def test_a():\n    assert f() == 2  # n\n\ndef test_b():\n    assert not (g())  # n\n"
+        f"def test_a():\n    assert f() == {chosen[1].replacement}  # n\n\n"
+        f"def test_b():\n    assert {chosen[0].replacement}  # n\n"
     )
 
 

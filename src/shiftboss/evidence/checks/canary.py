@@ -128,7 +128,9 @@ async def _test_files(tested: CommitUnderTest, green: Report) -> _TestFiles:
 
 
 def _options(texts: Mapping[str, str]) -> dict[str, list[Sabotage]]:
-    return {path: found for path, text in texts.items() if (found := sabotages(path, text))}
+    return {
+        path: found for path, text in texts.items() if (found := sabotages(path, text, _RANDOM))
+    }
 
 
 async def _read(tested: CommitUnderTest, paths: Sequence[str]) -> dict[str, str]:

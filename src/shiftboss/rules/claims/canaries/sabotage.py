@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from random import Random, SystemRandom
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import Edit, Sabotage, SabotageKind, apply_edits
@@ -36,7 +36,7 @@ _FUNCTION: Final = re.compile(
 
 class _Language(NamedTuple):
     files: re.Pattern[str]
-    sabotages: Callable[[str], list[Sabotage]]
+    sabotages: Callable[[str, Random], list[Sabotage]]
     comments: Callable[[str, str], list[Edit]]
 
 
@@ -51,14 +51,15 @@ _LANGUAGES: Final = (
 _KINDS: Final[tuple[SabotageKind, ...]] = ("value", "negation", "raise")
 
 
-def sabotages(path: str, text: str) -> list[Sabotage]:
+def sabotages(path: str, text: str, random: Random | None = None) -> list[Sabotage]:
     """Every way to make a test of the file fail. None for a language that is not known, and for
-    tests of which it is not sure that they would fail.
+    tests of which it is not sure that they would fail. What is put into a test depends on `random`,
+    so that the code under test cannot look for it; without one it is another in every call.
 
     Some may be of tests that the runner does not run: choose from those that passed.
     """
     language = _language_of(path)
-    return language.sabotages(text) if language is not None else []
+    return language.sabotages(text, random or SystemRandom()) if language is not None else []
 
 
 def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str) -> str:
