@@ -13,6 +13,7 @@ from shiftboss.rules.claims.canaries.judgement import judge_canaries
 from shiftboss.rules.claims.canaries.sabotage import (
     Sabotage,
     apply_sabotages,
+    choose_one,
     choose_sabotages,
     fails_with,
     sabotages,
@@ -59,6 +60,12 @@ def test_a_choice_mixes_the_kinds_and_depends_on_chance_alone() -> None:
     ]
     assert first == again
     assert first != other
+
+
+def test_of_one_choice_every_kind_has_the_same_chance_however_many_shapes_it_has() -> None:
+    options = [sabotage("test_a", "value"), *[sabotage("test_a", "raise")] * 99]
+    kinds = [choose_one(options, Random(seed)).kind for seed in range(40)]
+    assert 10 < kinds.count("value") < 30
 
 
 def test_the_classes_that_inherit_a_test_count_as_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+import time
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -384,6 +385,16 @@ def test_many_classes_that_inherit_cost_little(bases: str, found: int) -> None:
     text = "class C0(TestCase):\n    def test_x(self): pass\n"
     text += "".join(f"class C{n}({bases.format(n - 1)}): pass\n" for n in range(1, 2000))
     assert len(names(text)) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [" assert x == 1\n" * 4_000, " for a, b in ROWS:\n" + "  assert a == b\n" * 4_000],
+)
+def test_a_python_file_that_is_written_to_waste_time_does_not(body: str) -> None:
+    started = time.monotonic()
+    sabotages("test_it.py", f"ROWS = [(1, 2)]\ndef test_it():\n{body}")
+    assert time.monotonic() - started < 10
 
 
 FILE = '''\

@@ -26,6 +26,7 @@ from shiftboss.rules.claims.canaries.judgement import (
 from shiftboss.rules.claims.canaries.sabotage import (
     Sabotage,
     apply_sabotages,
+    choose_one,
     choose_sabotages,
     sabotages,
 )
@@ -155,7 +156,7 @@ def sabotage_files(tests: HeldOutTests) -> HeldOutTests | None:
     options = _options(tests.files)
     if not options:
         return None
-    chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
+    chosen = {path: [choose_one(some, _RANDOM)] for path, some in options.items()}
     sabotaged = {
         path: apply_sabotages(path, text, chosen.get(path, ()), secrets.token_hex(8))
         for path, text in tests.files.items()
@@ -170,7 +171,7 @@ async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]
     options = await asyncio.to_thread(_options, texts)
     if not options:
         return unverifiable("canary", _UNSAFE, text)
-    chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
+    chosen = {path: [choose_one(some, _RANDOM)] for path, some in options.items()}
     overlay = await asyncio.to_thread(_TestFiles(texts, options).sabotaged, chosen)
     run = await _run_variant(tested, argv, overlay)
     if run is None:

@@ -25,7 +25,14 @@ from shiftboss.rules.claims.canaries.javascript import javascript_comments, java
 from shiftboss.rules.claims.canaries.python import python_comments, python_sabotages
 from shiftboss.rules.claims.test_scanners.go import go_machine
 
-__all__ = ["Sabotage", "apply_sabotages", "choose_sabotages", "fails_with", "sabotages"]
+__all__ = [
+    "Sabotage",
+    "apply_sabotages",
+    "choose_one",
+    "choose_sabotages",
+    "fails_with",
+    "sabotages",
+]
 
 _NONCE: Final = re.compile(r"[0-9A-Za-z_]{1,100}")
 # Reports of cargo and go have the file of the binary or the package before the name.
@@ -103,6 +110,13 @@ def choose_sabotages(
         ways = [sabotage for sabotage in test.sabotages if sabotage.kind == kind]
         chosen.setdefault(test.path, []).append(random.choice(ways))
     return chosen
+
+
+def choose_one(options: Sequence[Sabotage], random: Random) -> Sabotage:
+    """Every test has the same chance, and each of its kinds, however many shapes it has."""
+    test = random.choice(_by_test({"": options}))
+    kind = random.choice(test.kinds())
+    return random.choice([sabotage for sabotage in test.sabotages if sabotage.kind == kind])
 
 
 def fails_with(name: str, sabotaged: str) -> bool:
