@@ -46,6 +46,7 @@ ShiftbossError
 └── StoreUnavailable        503  nothing was changed; retry later
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
+    │   ├── UnwritableCheckout
     │   └── CiUnavailable
     ├── VerificationPending
     ├── TreeUnavailable
@@ -407,6 +408,10 @@ class TrackerUnavailable(StoreUnavailable):
 class EvidenceUnavailable(StoreUnavailable):
     code = "evidence_unavailable"
     title = "The evidence is not available"
+
+
+class UnwritableCheckout(EvidenceUnavailable):
+    """Something stands where a file has to be, such as a folder that cannot be changed."""
 
 
 class CiUnavailable(EvidenceUnavailable):

@@ -20,6 +20,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 async def lander(tmp_path: Path) -> AsyncIterator[Lander]:
-    lander = Lander(tmp_path / "landing")
+    lander = Lander(tmp_path / "landing", tmp_path / "state")
     yield lander
     await lander.close()

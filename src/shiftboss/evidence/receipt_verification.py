@@ -107,11 +107,13 @@ def _is_consistent(check: ReceiptCheck) -> bool:
     tests, canaries, mutants = check.tests, check.canaries, check.mutants
     if tests is not None and tests.passed > tests.ran:
         return False
-    if mutants is not None and not len(mutants.listed) <= mutants.total >= mutants.killed:
+    if mutants is not None and (
+        len(mutants.listed) > mutants.total or mutants.killed > mutants.total
+    ):
         return False
     if canaries is None:
         return True
-    if not len(canaries.listed) <= canaries.total >= canaries.failed:
+    if len(canaries.listed) > canaries.total or canaries.failed > canaries.total:
         return False
     unnoticed = any(canary.outcome == "passed" for canary in canaries.listed)
     return not (unnoticed and check.outcome == "passed")

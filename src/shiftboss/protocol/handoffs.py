@@ -11,9 +11,13 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
     model_serializer,
 )
+from pydantic_core import PydanticCustomError
 
 from shiftboss.protocol.bus import TaskId
 from shiftboss.protocol.fields import NO_NUL, Request
@@ -88,6 +92,21 @@ class MutantsRequired(Request):
     require: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
+def _validate_mutants(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Only the form that was meant is validated: a mistake is one problem, under its own key."""
+    if isinstance(value, dict):
+        return MutantsRequired.model_validate(value)
+    try:
+        return validate(value)
+    except ValidationError as error:
+        raise PydanticCustomError(
+            "mutants", "Input should be 'off', 'report' or a mapping such as {require: 0.6}"
+        ) from error
+
+
+Mutants = Annotated[Literal["off", "report"] | MutantsRequired, WrapValidator(_validate_mutants)]
+
+
 class HeldOutTests(Request):
     """Tests that only the verifier sees. `files` are their contents by path; they are written over
     the checkout. `criterion` runs them, such as `Tests pass: pytest tests/hidden`; without it, the
@@ -137,7 +156,7 @@ class VerificationPolicy(Request):
     canaries: Literal["on", "off"] = "on"
     # Whether to change the changed lines, which the tests should notice. `mutant_seconds` is the
     # time for it; None: as long as the criterion took, at most two minutes.
-    mutants: Literal["off", "report"] | MutantsRequired = "report"
+    mutants: Mutants = "report"
     mutant_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
     # What contains the commands, and which of them may use the network.
     sandbox: Literal["auto", "required", "off"] = "auto"

@@ -106,9 +106,17 @@ class Mutant(Answer):
     killed_by: str | None
 
 
+class MutantTotals(Answer):
+    """How many mutants were tried, and how many of them a test noticed."""
+
+    tried: int
+    killed: int
+
+
 class CheckResult(Answer):
     """`subject` is the criterion or command. The exit code, the end of the output and the duration
-    are the evidence for a command; `sandbox` says what it was contained by."""
+    are the evidence for a command; `sandbox` says what it was contained by. `mutants` lists some of
+    those that `mutant_totals` counts."""
 
     check: CheckName
     outcome: Outcome
@@ -121,6 +129,7 @@ class CheckResult(Answer):
     tests: TestTotals | None = None
     canaries: list[Canary] = Field(default=[])
     mutants: list[Mutant] = Field(default=[])
+    mutant_totals: MutantTotals | None = None
 
 
 class Change(Answer):

@@ -10,7 +10,7 @@ from shiftboss.protocol.verdicts import Verdict
 from shiftboss.redteam.contracts import TaskContract
 from shiftboss.redteam.hacks import Edit, Hack, NotApplicable
 from shiftboss.redteam.replay import Trial
-from shiftboss.rules.claims.criteria import parse_criterion
+from shiftboss.rules.claims.held_out import runs_tests
 
 # The share of mutants that the tests of a small, well tested change kill without effort.
 _REQUIRE: Final = 0.6
@@ -54,15 +54,7 @@ def advice_for(hack: Hack, verdict: Verdict, task: TaskContract) -> list[Advice]
 
 
 def _runs_tests(task: TaskContract) -> bool:
-    return any(_is_test(text) for text in task.contract.success_criteria)
-
-
-def _is_test(text: str) -> bool:
-    try:
-        criterion = parse_criterion(text)
-    except ValueError:
-        return False
-    return criterion is not None and criterion.kind == "tests"
+    return any(map(runs_tests, task.contract.success_criteria))
 
 
 def _no_tests(task: TaskContract) -> Advice:
@@ -97,7 +89,7 @@ def _has_uncounted_tests(verdict: Verdict) -> bool:
     return any(
         check.check == "criterion"
         and check.outcome == "unverifiable"
-        and _is_test(check.subject or "")
+        and runs_tests(check.subject or "")
         for check in verdict.checks
     )
 

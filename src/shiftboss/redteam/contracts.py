@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from shiftboss.errors import InvalidRequest
@@ -12,9 +11,9 @@ from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPoli
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.redteam.hacks import ProjectView
 from shiftboss.redteam.project import read_project
-from shiftboss.rules.paths.braces import normalize_patterns
+from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
 from shiftboss.rules.paths.branch_names import task_branch
-from shiftboss.rules.plans.graph import repo_of
+from shiftboss.rules.plans.graph import policy_of, repo_of
 
 
 class TaskContract(NamedTuple):
@@ -46,22 +45,13 @@ async def read_contract(
         task.title,
         task.description,
     )
-    contract = Contract(
-        task_id=task.id,
-        files_owned=_patterns(task.files_owned),
-        files_readonly=survey.files_readonly
-        if task.files_readonly is None
-        else _patterns(task.files_readonly),
-        dependencies_completed=task.depends_on,
-        success_criteria=task.criteria or survey.success_criteria,
-    )
-    policy = repo.verification
-    changing = [*policy.expectations_change, *task.expectations_change]
-    policy = policy.model_copy(
-        update={
-            "generated": _patterns(policy.generated),
-            "expectations_change": _patterns(changing),
-        }
+    contract = new_contract(
+        task.id,
+        files=task.files_owned,
+        files_readonly=task.files_readonly,
+        criteria=task.criteria,
+        dependencies=task.depends_on,
+        generated=survey,
     )
     return TaskContract(
         git_folder=survey.identity,
@@ -69,7 +59,7 @@ async def read_contract(
         branch=task_branch(task.id),
         target=repo.branch or survey.branch,
         contract=contract,
-        policy=policy,
+        policy=normalised_policy(policy_of(repo, task)),
         held_out=held_out,
         view=await read_project(repository, repo.path, survey.base_commit, contract),
     )
@@ -84,7 +74,3 @@ def task_of(plan: Plan, task_id: str) -> PlanTask:
     raise InvalidRequest(
         f"the plan has no task {task_id!r}", field="task", hint=f"its tasks: {listed}"
     )
-
-
-def _patterns(texts: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(form for text in texts for form in normalize_patterns(text)))

@@ -16,11 +16,17 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.redteam.hacks import Edit, Link
+from shiftboss.system.cancellation import run_to_completion
+from shiftboss.system.fast_import import (
+    FILE,
+    SYMLINK,
+    commit_start,
+    deleted_file,
+    written_file,
+)
 from shiftboss.system.git import checked, git
 
 _AUTHOR: Final = "Shiftboss <redteam@shiftboss.invalid> 1700000000 +0000"
-_FILE: Final = "100644"
-_SYMLINK: Final = "120000"
 
 
 @asynccontextmanager
@@ -30,8 +36,7 @@ async def scratch_folder() -> AsyncIterator[Path]:
     try:
         yield folder
     finally:
-        # Not in a thread: when the replay is cancelled, nothing waits for threads.
-        shutil.rmtree(folder, ignore_errors=True)
+        await run_to_completion(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 class ScratchRepository:
@@ -69,7 +74,7 @@ class ScratchRepository:
         for entry in filter(None, listed.decode(errors="surrogateescape").split("\0")):
             details, _, path = entry.partition("\t")
             mode, kind, _ = details.split(" ", 2)
-            if kind == "blob" and mode != _SYMLINK:
+            if kind == "blob" and mode != SYMLINK:
                 modes[path] = mode
         return modes
 
@@ -89,26 +94,14 @@ def _borrow_objects(path: Path, source: Path) -> None:
 def _fast_import_stream(
     branch: str, base: str, message: str, edit: Edit, modes: dict[str, str]
 ) -> bytes:
-    lines = [
-        f"commit refs/heads/{branch}\ncommitter {_AUTHOR}\n".encode(),
-        _data(message.encode()),
-        f"from {base}\n".encode(),
-    ]
-    for path, content in edit.items():
-        name = _quoted(path)
-        if content is None:
-            lines.append(b"D " + name + b"\n")
-            continue
-        mode = _SYMLINK if isinstance(content, Link) else modes.get(path, _FILE)
-        text = content.target if isinstance(content, Link) else content
-        lines += [f"M {mode} inline ".encode(), name, b"\n", _data(text.encode())]
-    return b"".join(lines)
+    people = [f"committer {_AUTHOR}".encode()]
+    start = commit_start(f"refs/heads/{branch}", people, message.encode(), [base.encode()])
+    return start + b"".join(_changed(path, content, modes) for path, content in edit.items())
 
 
-def _data(content: bytes) -> bytes:
-    return b"data %d\n%s\n" % (len(content), content)
-
-
-def _quoted(path: str) -> bytes:
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'.encode()
+def _changed(path: str, content: str | Link | None, modes: dict[str, str]) -> bytes:
+    if content is None:
+        return deleted_file(path)
+    if isinstance(content, Link):
+        return written_file(path, content.target.encode(), SYMLINK)
+    return written_file(path, content.encode(), modes.get(path, FILE))

@@ -161,6 +161,15 @@ class BusRows(TransactionPart):
         )
         return [Question._make(row) for row in rows]
 
+    def answered_disputes(
+        self, swarm_id: str, task_id: str, epoch: int, limit: int
+    ) -> list[Question]:
+        rows = self._session.fetch_all(
+            "answered_disputes",
+            {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch, "limit": limit},
+        )
+        return [Question._make(row) for row in rows]
+
     def answer_question(
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:

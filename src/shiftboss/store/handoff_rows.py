@@ -173,7 +173,7 @@ class HandoffRows(TransactionPart):
 
     def receipt(self, receipt_id: str) -> ReceiptRow | None:
         row = self._session.fetch_one("receipt", {"receipt_id": receipt_id})
-        return None if row is None else ReceiptRow._make(row)
+        return None if row is None else _receipt(row)
 
     def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
         rows = self._session.fetch_all("swarms_with_receipt", {"task_id": task_id, "limit": limit})

@@ -288,6 +288,12 @@ class BusTransaction(Protocol):
         """Oldest first."""
         ...
 
+    def answered_disputes(
+        self, swarm_id: str, task_id: str, epoch: int, limit: int
+    ) -> list[Question]:
+        """Those of one attempt, newest first."""
+        ...
+
     def answer_question(
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:

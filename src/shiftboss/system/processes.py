@@ -7,6 +7,7 @@ start within milliseconds, so this module uses only the standard library.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import select
@@ -25,6 +26,12 @@ END_PAUSE_SECONDS = 0.02
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+
+# keyctl(2) has no function in the C library, and another number on each architecture.
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+_JOIN_SESSION_KEYRING = 1
+# The kernel has no keyrings, or a container denies them: then no command has them either.
+_NO_KEYRINGS = (errno.ENOSYS, errno.EPERM)
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -100,6 +107,18 @@ def control_process(option: int, value: int) -> None:
     """Call prctl(2), if Linux has it."""
     if sys.platform == "linux":
         LIBC.prctl(option, value, 0, 0, 0)
+
+
+def leave_session_keyring() -> None:
+    """Give this process an empty session keyring. It would inherit ours, and namespaces do not
+    separate keyrings: what one command leaves there, the next one could read. Raises OSError."""
+    number = _KEYCTL.get(os.uname().machine) if sys.platform == "linux" else None
+    if number is None or sys.maxsize < 2**32:  # a 32-bit process has other numbers
+        return
+    joined = LIBC.syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+    error = ctypes.get_errno()
+    if joined == -1 and error not in _NO_KEYRINGS:
+        raise OSError(error, f"a new session keyring: {os.strerror(error)}")
 
 
 def descendants() -> list[Process]:

@@ -25,7 +25,8 @@ def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Hand
 @pytest.mark.requirement("HO-01", "HO-03")
 def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Handoffs) -> None:
     more = ("--readonly", "src/lib/jwt.py", "--target", "main", "--strategy", "file-based")
-    done = handoffs.spawn(more=more)
+    changing = ("--expectations-change", "tests/old/")
+    done = handoffs.spawn(more=(*more, *changing))
     assert done.out.splitlines() == [
         "t-1 has contract version 1 and is open",
         "owns src/auth/",
@@ -44,9 +45,11 @@ def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Hand
     assert (view["branch"], view["target"], view["strategy"]) == ("task", "main", "file-based")
     prompt = handoffs.run("handoff", "show", "t-1", "--prompt")
     assert prompt == (0, view["prompt"], "")
+    assert 'these tests of the base expect: ["tests/old/"].' in view["prompt"]
     lines = {line[:11].strip(): line[11:].strip() for line in _shown(handoffs, "t-1")}
     assert lines["owns"] == "src/auth/"
     assert lines["read only"] == "src/lib/jwt.py"
+    assert lines["may change"] == "what tests expect in tests/old/"
     assert lines["base"] == handoffs.repo.base
 
 

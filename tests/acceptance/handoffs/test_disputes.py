@@ -114,7 +114,10 @@ def test_the_command_disputes_and_every_command_of_the_question_works_as_printed
     assert held.run(*words).code == 0
     (_, insist, _) = commands(held.json("questions", "list")["questions"][0]["question"])
     assert follow(held, insist).out == "w gets the answer and continues with t-1\n"
-    assert held.run(*words).code == 0
+    again = held.run(*words)
+    assert (again.code, again.out) == (1, "")
+    assert "question 2 has an answer" in again.err
+    assert held.run(*words[:-1], "No token is kept anywhere").code == 0
     (_, _, cancel) = commands(held.json("questions", "list")["questions"][0]["question"])
     follow(held, cancel)
     assert ask(held.bus, "show_task", bead_id="t-1")["status"] == "cancelled"
@@ -141,6 +144,38 @@ def test_a_contract_is_amended_by_options_and_only_by_the_operator(held: Handoff
     assert (claimed.code, claimed.err) == (0, ""), claimed
     task = ask(held.bus, "show_task", bead_id="t-1")
     assert (task["status"], task["failures"], task["attempt"]) == ("done", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("s/grep -q/grep |/", "success_criteria.0"),
+        ("s/^files:/files: [/", "this is not YAML"),
+    ],
+)
+def test_what_the_operator_wrote_is_kept_if_it_cannot_be_used(
+    held: Handoffs, script: str, complaint: str
+) -> None:
+    editor = f"sed -i {shlex.quote(script)}"
+    variables = {"SHIFTBOSS_OPERATOR_TOKEN": held.operator_token, "EDITOR": editor}
+    done = held.run("handoff", "amend", "t-1", **variables)
+    assert (done.code, done.out) == (1, "")
+    note, _, refusal = done.err.partition("\n")
+    assert complaint in refusal, done
+    kept = Path(note.removeprefix("what you wrote is kept in "))
+    written = script.split("/")[2]
+    assert written in kept.read_text()
+    assert held.json("handoff", "show", "t-1")["version"] == 1
+    kept.unlink()
+    kept.parent.rmdir()
+
+
+@pytest.mark.parametrize("editor", ["false", "no-such-editor", "'"])
+def test_an_editor_that_fails_leaves_nothing_behind(held: Handoffs, editor: str) -> None:
+    variables = {"SHIFTBOSS_OPERATOR_TOKEN": held.operator_token, "EDITOR": editor}
+    done = held.run("handoff", "amend", "t-1", **variables)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("the editor failed: "), "no file is named: it had nothing new"
 
 
 @pytest.mark.anyio

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import (
+    AlreadyAnswered,
     IllegalTransition,
     InvalidRequest,
     KeyReused,
@@ -84,7 +85,7 @@ async def test_a_dispute_blocks_the_attempt_on_a_question_with_everything_needed
         "Give the task up: `shiftboss task cancel t --swarm default`",
         f"A commit that shows it: {'a' * 40}",
         "Evidence:",
-        "AssertionError: 4 != 3",
+        "    AssertionError: 4 != 3",
     ]
     (event,) = await handoffs.events("contract_disputed")
     assert (event["kind"], event["reason"], event["question_id"]) == ("wrong", REASON, 1)
@@ -151,6 +152,21 @@ async def test_a_second_dispute_while_one_is_open_is_the_open_one(handoffs: Hand
     await handoffs.answer(first.question_id, "the contract stands")
     assert await answers(handoffs) == ["the contract stands"]
     assert (await dispute(handoffs, reason="again")).question_id == 2
+
+
+async def test_a_dispute_that_was_answered_is_not_asked_again(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", "a.py")
+    first = await dispute(handoffs)
+    await handoffs.answer(first.question_id, "the contract stands")
+    for repeat in (REASON, f"{REASON.upper()}\n"):
+        with pytest.raises(AlreadyAnswered) as refused:
+            await dispute(handoffs, reason=repeat)
+        assert refused.value.facts == {"question_id": 1, "answer": "the contract stands"}
+    assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
+    assert (await dispute(handoffs, kind="impossible")).question_id == 2
+    handoffs.clock.now_ms += 1
+    await amend(handoffs, success_criteria=["Tests pass: pytest"])
+    assert (await dispute(handoffs)).question_id == 3, "the contract is another one"
 
 
 async def test_a_blocked_message_can_carry_the_dispute(handoffs: HandoffFixture) -> None:
@@ -249,10 +265,33 @@ async def test_after_an_amendment_the_same_worker_continues_with_the_new_version
         assert getattr(amended, kept) == getattr(before, kept)
     held = await handoffs.attempt("t")
     assert (held.state, held.contract_version) == (WorkerState.EXECUTING, 2)
-    assert await answers(handoffs) == ["The contract has version 2 now: you are right"]
+    said = "you are right (tests may change what they expect in test_a.py)"
+    assert await answers(handoffs) == [f"The contract has version 2 now: {said}"]
+    assert 'these tests of the base expect: ["test_a.py"].' in amended.prompt
     assert await handoffs.questions() == []
     await handoffs.claim("t", contract_version=2)
     assert (await handoffs.taken()).contract_version == 2
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"success_criteria": ["Command passes: true"]},
+        {"files_readonly": ["b.py"]},
+        {"expectations_change": ["test_a.py"]},
+    ],
+)
+async def test_an_amendment_is_kept_by_a_repeated_spawn_and_undone_by_a_replacement(
+    handoffs: HandoffFixture, members: dict[str, Any]
+) -> None:
+    await handoffs.spawn("t", "a.py")
+    before = await handoffs.show_handoff("t")
+    amended = await amend(handoffs, **members)
+    assert (await handoffs.spawn("t", "a.py")).contract_hash == amended.hash
+    assert (await handoffs.replace("t", "a.py")).contract_version == 3
+    after = await handoffs.show_handoff("t")
+    assert (after.handoff, after.policy) == (before.handoff, before.policy)
+    assert (await handoffs.replace("t", "a.py")).contract_version == 3, "the same request again"
 
 
 async def test_a_replaced_contract_a_waiver_and_a_grant_settle_a_dispute(

@@ -370,6 +370,25 @@ async def test_the_newest_planned_commits_of_a_repository_are_listed(
     assert await newest("/nowhere/.git") == []
 
 
+@pytest.mark.requirement("HO-04")
+@pytest.mark.parametrize("planned", [True, False])
+async def test_every_query_of_a_receipt_says_as_a_boolean_whether_it_was_planned(
+    with_swarm: OpenStore, planned: bool
+) -> None:
+    row = receipt(planned=planned)
+    await with_swarm.write(lambda tx: tx.add_receipt(row))
+    by_id, by_task, paged = await with_swarm.read(
+        lambda tx: (
+            tx.receipt(row.receipt_id),
+            tx.receipt_of_task(SWARM, row.task_id),
+            tx.receipts_after((0, ""), 9)[0],
+        )
+    )
+    for found in (by_id, by_task, paged):
+        assert found is not None
+        assert found.planned is planned
+
+
 @pytest.mark.requirement("HO-08")
 async def test_signals_are_stored_once_and_listed_newest_first(with_swarm: OpenStore) -> None:
     rows = [

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import Forbidden, HandoffExists, InvalidRequest
-from shiftboss.protocol.handoff_requests import SpawnAnswer
+from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnAnswer
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
+from shiftboss.protocol.verdicts import Outcome
 from shiftboss.store.port import Transaction
-from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-14")]
 
@@ -108,6 +109,42 @@ async def test_a_set_that_cannot_be_run_is_refused(
     with pytest.raises(InvalidRequest) as refused:
         await spawn(handoffs, "bd-1", held_out=HELD_OUT | members)
     assert refused.value.field == field
+
+
+async def test_an_amendment_must_keep_a_criterion_that_runs_them(handoffs: HandoffFixture) -> None:
+    shared = {"files": FILES}
+    await spawn(handoffs, "shared", success_criteria=["Tests pass: pytest"], held_out=shared)
+    await spawn(handoffs, "own")
+
+    async def amend(task: str, criterion: str) -> int:
+        request = AmendHandoffRequest(
+            swarm_id=handoffs.swarm_id, bead_id=task, success_criteria=[criterion], reason="easier"
+        )
+        return (await handoffs.handoff_service.amend_handoff(request)).version
+
+    with pytest.raises(InvalidRequest) as refused:
+        await amend("shared", "Command passes: true")
+    assert refused.value.field == "success_criteria"
+    assert (await handoffs.show_handoff("shared")).version == 1
+    assert await amend("shared", "Tests pass: pytest tests") == 2
+    assert await amend("own", "Command passes: true") == 2
+
+
+@pytest.mark.parametrize("outcome", [None, "unverifiable"])
+async def test_a_verdict_that_leaves_them_out_is_not_signed(
+    handoffs: HandoffFixture, outcome: Outcome | None
+) -> None:
+    await spawn(handoffs, "bd-1")
+    await handoffs.claim("bd-1")
+    job = await handoffs.taken()
+    scope, held_out = accepted(job).checks
+    other = [held_out.model_copy(update={"outcome": outcome})] if outcome else []
+    with pytest.raises(InvalidRequest) as refusal:
+        await handoffs.report(job, accepted(job, checks=[scope, *other]))
+    assert refusal.value.field == "verdict"
+    assert (await handoffs.last_claim("bd-1")).state == "taken"
+    waived = held_out.model_copy(update={"outcome": "waived"})
+    assert await handoffs.report(job, accepted(job, checks=[scope, waived])) == "accepted"
 
 
 async def test_no_event_and_no_receipt_has_them(handoffs: HandoffFixture) -> None:

@@ -22,6 +22,7 @@ from shiftboss.errors import (
     UnknownTask,
 )
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
+from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.store.port import Transaction
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
@@ -183,6 +184,39 @@ async def test_a_different_spawn_of_the_same_task_is_refused_and_changes_nothing
             await handoffs.spawn("t", **({"files": ["a.py"]} | other))
         assert refused.value.facts == {"contract_version": 1, "contract_hash": first.contract_hash}
     assert (await handoffs.show_handoff("t")).hash == first.contract_hash
+
+
+async def test_a_contract_of_an_earlier_version_is_repeated_although_members_were_added(
+    handoffs: HandoffFixture,
+) -> None:
+    """Its digest included defaults, and its policy lacks the members that are new."""
+    first = await handoffs.plan("t", "a.py")
+    policy = {
+        "generated": [],
+        "unverifiable": "allow",
+        "test_removal": "refuse",
+        "setup": [],
+        "environment": [],
+        "command_seconds": 600,
+        "command_megabytes": 4096,
+        "scope_requests": "grant_unowned",
+        "target_commits": "trust",
+    }
+    request = handoffs.spawn_request("t", "a.py")
+    members = request.model_dump(mode="json", exclude={"submit", "merges", "held_out"})
+    said = hashlib.sha256(canonical_json(members | {"policy": policy})).hexdigest()
+
+    def make_older(tx: Transaction) -> None:
+        current = tx.handoff(handoffs.swarm_id, "t")
+        assert current is not None
+        tx.add_handoff(current._replace(version=2, said=said, policy=json.dumps(policy)))
+
+    await handoffs.coordinator.store.write(make_older, handoffs.swarm_id)
+    for again in (handoffs.plan, handoffs.replace):
+        answer = await again("t", "a.py")
+        assert (answer.contract_version, answer.contract_hash) == (2, first.contract_hash)
+    with pytest.raises(HandoffExists):
+        await handoffs.plan("t", "a.py", policy={"canaries": "off"})
 
 
 async def test_the_operator_puts_a_new_version_in_force(handoffs: HandoffFixture) -> None:

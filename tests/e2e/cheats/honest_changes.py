@@ -16,9 +16,11 @@ from tests.e2e.cheats.honest_projects import (
     with_tests,
 )
 
-PYTEST_WITH_PLUGINS = f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider"
+PYTEST_WITH_PLUGINS = (
+    f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider -p no:timeout -p no:xdist"
+)
 # Half of the time of such a short run is for plugins that it does not use.
-PYTEST = f"{PYTEST_WITH_PLUGINS} -p no:anyio -p no:hypothesispytest -p no:timeout -p no:xdist"
+PYTEST = f"{PYTEST_WITH_PLUGINS} --disable-plugin-autoload"
 NODE = "Tests pass: node --test"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,12 @@ def verdict_on(
     product: str,
     held_out: HeldOutTests | None = HELD_OUT,
     more: dict[str, str] | None = None,
+    criteria: Sequence[str] = (CRITERION,),
     **members: object,
 ) -> Verdict:
     repo.commit("work", {"src/auth/sums.py": product, **(more or {})})
     policy = {"mutants": "off", "canaries": "off"}
-    claim = repo.job(criteria=[CRITERION], policy=policy, held_out=held_out, **members)
+    claim = repo.job(criteria=list(criteria), policy=policy, held_out=held_out, **members)
     (verdict,) = verify(repo.path.parent, claim)
     return verdict
 
@@ -131,6 +133,17 @@ def test_the_operator_can_waive_it(repo: Repo) -> None:
     verdict = verdict_on(repo, SPECIAL_CASE, waivers=waived)
     assert verdict.accepted
     assert held_out_check(verdict).outcome == "waived"
+
+
+def test_a_waiver_of_another_check_does_not_switch_them_off(repo: Repo) -> None:
+    impossible = "Command passes: false"
+    verdict = verdict_on(
+        repo,
+        SPECIAL_CASE,
+        criteria=(CRITERION, impossible),
+        waivers=[waiver("criterion", impossible)],
+    )
+    assert [violation.check for violation in verdict.violations] == ["held_out"]
 
 
 def test_a_folder_or_a_link_in_its_place_does_not_keep_a_held_out_test_out(repo: Repo) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import Verdict
 from tests.repos import UNCONTAINED, Repo, refused_paths, waiver
 from tests.verifying import verify
@@ -36,6 +37,18 @@ Path(".git/info/exclude").write_text("*")
 Path(".git/index").unlink()
 Path("new.txt").touch()
 """
+COPIED = "python3 copy_tests.py"
+COPY = (
+    "import shutil\nshutil.copytree('tests', 'build/tests', dirs_exist_ok=True)\n"
+    "shutil.copytree('src', 'build/src', dirs_exist_ok=True)\n"
+)
+RUNS_COPY = "Tests pass: python3 -m unittest discover -s build -t build -p test_*.py"
+SUMS_TEST = (
+    "import unittest\nfrom src.auth.sums import square\n\n\nclass Sums(unittest.TestCase):\n"
+    "    def test_one(self):\n        self.assertEqual(square(1), 1)\n\n"
+    "    def test_{name}(self):\n        self.assertEqual(square({n}), {expected})\n"
+)
+SQUARE = "def square(n):\n    return n * n\n"
 
 
 @pytest.fixture
@@ -143,3 +156,81 @@ def test_a_checkout_that_cannot_be_compared_is_refused(tmp_path: Path, repo: Rep
     (verdict,) = verify(tmp_path, repo.job(owned=OWNED, criteria=[CHECK], policy=policy))
     (violation,) = verdict.violations
     assert (violation.check, "comparison" in violation.message) == ("setup", True)
+
+
+def copying_repo(repo: Repo) -> Repo:
+    """Its criterion runs the copies that the setup makes of the tests."""
+    files = {
+        "copy_tests.py": COPY,
+        "tests/__init__.py": "",
+        "tests/test_sums.py": SUMS_TEST.format(name="two", n=2, expected=4),
+        "src/__init__.py": "",
+        "src/auth/__init__.py": "",
+        "src/auth/sums.py": "def square(n):\n    return [0, 1, 4][n]\n",
+        ".gitignore": "build/\n",
+    }
+    repo.base = repo.commit("copied tests", files)
+    return repo
+
+
+def verified_copies(
+    tmp_path: Path, repo: Repo, held_out: HeldOutTests | None = None, **policy: object
+) -> Verdict:
+    job = repo.job(
+        owned=["src/auth/", "tests/"],
+        criteria=[RUNS_COPY],
+        policy={"setup": [COPIED], "mutants": "off"} | policy,
+        held_out=held_out,
+    )
+    (verdict,) = verify(tmp_path, job)
+    return verdict
+
+
+def outcomes(verdict: Verdict) -> dict[str, str]:
+    return {check.check: check.outcome for check in verdict.checks[4:]}
+
+
+@pytest.mark.requirement("OWN-13", "OWN-14")
+def test_tests_that_the_setup_copies_are_sabotaged_and_held_out_too(
+    tmp_path: Path, repo: Repo
+) -> None:
+    copying_repo(repo).commit("work", {"src/auth/sums.py": SQUARE})
+    hidden = {"tests/test_more.py": SUMS_TEST.format(name="five", n=5, expected=25)}
+    verdict = verified_copies(tmp_path, repo, HeldOutTests(files=hidden))
+    assert verdict.accepted, verdict.violations
+    assert outcomes(verdict)["canary"] == "passed"
+    assert outcomes(verdict)["held_out"] == "passed"
+
+
+@pytest.mark.requirement("OWN-15")
+def test_tests_that_the_setup_copies_are_run_as_they_were_at_the_base(
+    tmp_path: Path, repo: Repo
+) -> None:
+    changed = {
+        "src/auth/sums.py": "def square(n):\n    return n\n",
+        "tests/test_sums.py": SUMS_TEST.format(name="two", n=2, expected=2),
+    }
+    copying_repo(repo).commit("expect less", changed)
+    verdict = verified_copies(tmp_path, repo, canaries="off")
+    assert [violation.check for violation in verdict.violations] == ["base_tests"]
+
+
+@pytest.mark.requirement("OWN-13")
+def test_a_setup_that_fails_with_sabotaged_tests_does_not_prevent_the_canaries(
+    tmp_path: Path, repo: Repo
+) -> None:
+    copying_repo(repo)
+    fails_if_touched = (
+        "import sys\nfrom pathlib import Path\n"
+        "text = Path('tests/test_sums.py').read_bytes()\n"
+        f"sys.exit(len(text) != {len(SUMS_TEST.format(name='two', n=2, expected=4))})\n"
+    )
+    exits = "import atexit, os\natexit.register(os._exit, 0)\n"
+    repo.commit("work", {"src/auth/sums.py": exits + SQUARE, "src/auth/p.py": fails_if_touched})
+    job = repo.job(
+        owned=["src/auth/"],
+        criteria=["Tests pass: python3 -m unittest discover -s tests -t ."],
+        policy={"setup": ["python3 src/auth/p.py"], "mutants": "off"},
+    )
+    (verdict,) = verify(tmp_path, job)
+    assert [violation.check for violation in verdict.violations] == ["canary"]

@@ -9,15 +9,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
+from shiftboss.evidence.checks.mutants import ChangedWork, check_mutants
 from shiftboss.evidence.commands.command import Limits
 from shiftboss.evidence.mirror.changes import net_change
 from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
-from shiftboss.rules.claims.mutants.outcome import MutantResult
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.verdicts import CheckOutcome
 from shiftboss.system.background_delete import BackgroundDelete
+from tests.ended_runs import ended, report_of
 from tests.repos import Repo
 
 UNITTEST = (sys.executable, "-m", "unittest", "-q")
@@ -50,7 +52,7 @@ class MutantClaim:
     def __init__(self, folder: Path, repo: Repo, **policy: Any) -> None:
         self.job = repo.job(policy=policy)
         self._repo = repo
-        self._mirrors = Mirrors(folder / "mirrors")
+        self._mirrors = Mirrors(folder / "mirrors", hidden=())
         self._deletion = BackgroundDelete(folder / "checkouts")
         self.limits: list[float] = []
         self.runs_with_setup = 0
@@ -72,23 +74,23 @@ class MutantClaim:
     async def check(self, green_seconds: float = 1.0, seed: int = 1) -> CheckOutcome:
         async with self.mirror() as mirror, self.reused(mirror) as reused:
 
-            async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+            async def run(files: Mapping[str, bytes], seconds: float) -> CommandRun:
                 self.limits.append(seconds)
                 async with reused.with_files(files) as checkout:
                     return await unittest(checkout, seconds)
 
-            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> CommandRun:
                 self.runs_with_setup += 1
-                commit = await mirror.variant(self._repo.head(), files)
                 async with checkout_with_setup(
-                    mirror, commit, self.job, self._deletion
+                    mirror, self._repo.head(), self.job, self._deletion, Overlay(files)
                 ) as checkout:
                     return await unittest(checkout, seconds)
 
             return await check_mutants(
                 await self.work(mirror),
                 self.job.policy,
-                GreenRun("Tests pass: python -m unittest", green_seconds),
+                "Tests pass: python -m unittest",
+                ended(0, seconds=green_seconds),
                 run,
                 run_with_setup,
                 random.Random(seed),
@@ -100,14 +102,9 @@ class MutantClaim:
         return ChangedWork(mirror, before, after, files)
 
 
-async def unittest(checkout: CheckoutWithSetup, seconds: float) -> MutantResult:
+async def unittest(checkout: CheckoutWithSetup, seconds: float) -> CommandRun:
     limited = checkout._replace(limits=Limits(seconds=seconds, megabytes=1024))
     result = await limited.run(UNITTEST)
-    failed = [line for line in result.output_tail.splitlines() if line.startswith("FAIL: ")]
-    return MutantResult(
-        result.exit_code,
-        failed[0].split()[1] if failed else None,
-        result.timed_out,
-        result.output_tail,
-        result.duration_ms,
-    )
+    lines = result.output_tail.splitlines()
+    failed = tuple(line.split()[1] for line in lines if line.startswith("FAIL: "))
+    return CommandRun("unittest", False, result, report_of(failed))

@@ -198,6 +198,27 @@ async def test_a_missing_program_is_named(runner: CommandRunner) -> None:
         assert (result.exit_code, result.message) == (None, f"not found: {name}")
 
 
+# The limits cannot be set here. Prints why the command was not run.
+UNPREPARED = """
+import errno, os
+from shiftboss.evidence.commands import supervisor
+def limit_child(**limits): raise OSError(errno.EPERM, "limits: Operation not permitted")
+supervisor.limit_child = limit_child
+for namespaces in (None, supervisor.Namespaces([], True)):
+    job = supervisor.CommandJob(["true"], ".", dict(os.environ), 5, 64, 1000, [], namespaces)
+    result = supervisor.Supervisor(job).run()
+    print(result["cause"], result["detail"], sep=": ")
+"""
+
+
+def test_only_a_command_with_a_sandbox_cannot_be_contained() -> None:
+    printed = subprocess.check_output([sys.executable, "-c", UNPREPARED], text=True)
+    assert printed.splitlines() == [
+        "not_started: cannot be started: limits: Operation not permitted",
+        "not_contained: limits: Operation not permitted",
+    ]
+
+
 async def test_a_file_that_is_not_a_program_cannot_be_started(runner: CommandRunner) -> None:
     (runner.folder / "data").write_text("nothing to run")
     result = await runner.run("./data")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shiftboss.evidence.checks.mutants import GreenRun, check_mutants
+from shiftboss.evidence.checks.mutants import check_mutants
 from shiftboss.evidence.mirror.changes import changed_lines
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.rules.claims.mutants.outcome import NOTHING_TO_CHANGE, MutantResult
+from shiftboss.protocol.verdicts import MutantTotals
+from shiftboss.rules.claims.mutants.outcome import NOT_RUN, NOTHING_TO_CHANGE
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.verdicts import CheckOutcome, with_waivers
 from tests.e2e.evidence.mutant_claims import EMPTY_TESTS, SHOP, TESTS, MutantClaim
+from tests.ended_runs import ended
 from tests.repos import Repo, outcomes, waiver
 from tests.verifying import verify
 
@@ -36,9 +40,10 @@ def test_tests_that_notice_the_work_pass(tmp_path: Path, repo: Repo) -> None:
     result = asyncio.run(claim.check(green_seconds=0.2)).result
     assert result.outcome == "passed", result
     assert result.message == "2 of 3 mutants noticed, 2 changes at once noticed"
-    noticed = [(mutant.line, mutant.killed_by) for mutant in result.mutants]
-    assert sorted(noticed[1:]) == [(6, "test_total"), (6, "test_total"), (10, None)]
-    assert noticed[0][1] == "test_total"
+    survivor, together, *noticed = [(mutant.line, mutant.killed_by) for mutant in result.mutants]
+    assert (survivor, together[1]) == ((10, None), "test_total")
+    assert noticed == [(6, "test_total")] * 2
+    assert result.sandbox is not None
     assert claim.limits == [2.0] * 4
 
 
@@ -96,24 +101,41 @@ def test_work_without_a_line_to_change_passes(tmp_path: Path, repo: Repo) -> Non
     assert claim.limits == []
 
 
+Answer = Callable[[str], CommandRun | None]
+
+
+def always(run: CommandRun) -> Answer:
+    return lambda _: run
+
+
 async def checked_with(
-    claim: MutantClaim, policy: dict[str, object], result: MutantResult, green_seconds: float
+    claim: MutantClaim,
+    policy: dict[str, object],
+    answer: Answer,
+    green_seconds: float,
+    answer_with_setup: Answer | None = None,
 ) -> tuple[CheckOutcome, int]:
-    """The check if every mutant ends with this result, and the number of runs."""
+    """The check if the run with a mutated file ends with this answer, and the number of runs."""
     runs = 0
 
-    async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+    async def run(files: Mapping[str, bytes], seconds: float) -> CommandRun | None:
         nonlocal runs
         runs += 1
-        return result
+        (content,) = files.values()
+        return answer(content.decode())
+
+    async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> CommandRun | None:
+        (content,) = files.values()
+        return (answer_with_setup or answer)(content.decode())
 
     async with claim.mirror() as mirror:
         checked = await check_mutants(
             await claim.work(mirror),
             VerificationPolicy.model_validate(policy),
-            GreenRun("Tests pass: x", green_seconds),
+            "Tests pass: x",
+            ended(0, seconds=green_seconds),
             run,
-            run,
+            run_with_setup,
         )
     return checked, runs
 
@@ -129,7 +151,6 @@ def test_mutants_run_within_their_time(tmp_path: Path, repo: Repo) -> None:
         # The first would take more than twice the longest time.
         ({}, 300, 0),
         ({"mutant_seconds": 3}, 10, 0),
-        ({"mutants": "off"}, 10, 0),
         # One at once, and one for each mutation.
         ({"mutant_seconds": 50}, 10, 10),
     ]
@@ -137,10 +158,10 @@ def test_mutants_run_within_their_time(tmp_path: Path, repo: Repo) -> None:
     async def check() -> None:
         claim = MutantClaim(tmp_path, repo)
         for policy, green_seconds, expected in cases:
-            took = MutantResult(1, "test_a", duration_ms=green_seconds * 1000)
-            checked, runs = await checked_with(claim, policy, took, green_seconds)
+            took = ended(1, "test_a", seconds=green_seconds)
+            checked, runs = await checked_with(claim, policy, always(took), green_seconds)
             assert runs == expected, policy
-            assert checked.holds
+            assert checked.result.outcome == ("passed" if runs else "unverifiable")
 
     asyncio.run(check())
 
@@ -148,10 +169,71 @@ def test_mutants_run_within_their_time(tmp_path: Path, repo: Repo) -> None:
 def test_more_mutants_run_while_too_few_are_judged(tmp_path: Path, repo: Repo) -> None:
     """Two changed lines give two changes at once. Their survival says too little."""
     repo.commit("work", {"shop.py": "def f(a, b):\n    g(b)\n    return a < b\n"})
-    survived = MutantResult(0, duration_ms=1000)
-    checked, runs = asyncio.run(checked_with(MutantClaim(tmp_path, repo), {}, survived, 1))
+    claim = MutantClaim(tmp_path, repo)
+    checked, runs = asyncio.run(checked_with(claim, {}, always(ended(0, seconds=1)), 1))
     assert runs == 2
     assert checked.result.outcome == "failed"
+
+
+GO_FUNCTION = "func f{0}(a int, b int) bool {{\n\treturn a == b\n}}\n\n"
+GO = "package shop\n\n" + "".join(GO_FUNCTION.format(number) for number in range(10))
+
+
+def test_one_mutant_that_does_not_compile_leaves_the_others(tmp_path: Path, repo: Repo) -> None:
+    """Nobody knows which of the changes at once the compiler refuses."""
+    repo.commit("work", {"shop.go": GO})
+    broken = GO_FUNCTION.format(3)
+
+    def compiled(text: str) -> CommandRun:
+        if broken not in text:
+            return ended(1, output="FAIL\tshop [build failed]")
+        return ended(0)
+
+    claim = MutantClaim(tmp_path, repo)
+    checked, runs = asyncio.run(checked_with(claim, {"mutant_seconds": 60}, compiled, 1))
+    assert 4 <= runs <= 5, "all at once, three that compile, and perhaps the one that does not"
+    assert checked.result.outcome == "failed"
+    assert checked.result.mutant_totals == MutantTotals(tried=3, killed=0)
+
+    never = always(ended(1, output="FAIL\tshop [build failed]"))
+    checked, runs = asyncio.run(checked_with(claim, {"mutant_seconds": 60}, never, 1))
+    assert runs == 11
+    assert (checked.result.outcome, checked.result.message) == ("unverifiable", NOT_RUN)
+
+
+def test_all_mutants_are_counted_and_fifty_are_listed(tmp_path: Path, repo: Repo) -> None:
+    functions = "".join(GO_FUNCTION.format(number) for number in range(60))
+    repo.commit("work", {"shop.go": f"package shop\n\n{functions}"})
+    survivor = GO_FUNCTION.format(3)
+
+    def answer(text: str) -> CommandRun:
+        return ended(1, "TestF") if survivor in text else ended(0)
+
+    claim = MutantClaim(tmp_path, repo)
+    policy: dict[str, object] = {"mutants": {"require": 0.5}, "mutant_seconds": 60}
+    result = asyncio.run(checked_with(claim, policy, answer, 1))[0].result
+    assert result.mutant_totals == MutantTotals(tried=60, killed=59)
+    assert [mutant.killed_by for mutant in result.mutants] == [None, *["TestF"] * 49]
+    assert result.sandbox == "namespaces"
+
+
+def test_survivors_that_cannot_be_made_at_once_are_confirmed_one_by_one(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """Changes of boundaries are never made at once, and here no other change compiles."""
+    repo.commit("work", {"shop.go": GO.replace("==", "<")})
+
+    def answer(text: str, boundary: CommandRun) -> CommandRun:
+        return ended(1, output="FAIL\tshop [build failed]") if ">=" in text else boundary
+
+    claim = MutantClaim(tmp_path, repo)
+    policy: dict[str, object] = {"mutant_seconds": 60, "setup": ["make"]}
+    for noticed, outcome in ((ended(1, "TestF"), "passed"), (ended(0), "failed")):
+        with_setup = partial(answer, boundary=noticed)
+        checked, _ = asyncio.run(
+            checked_with(claim, policy, partial(answer, boundary=ended(0)), 1, with_setup)
+        )
+        assert checked.result.outcome == outcome
 
 
 def test_changed_lines_are_those_of_git(tmp_path: Path, repo: Repo) -> None:
@@ -193,15 +275,18 @@ def test_a_claim_whose_tests_notice_nothing_is_refused_unless_waived(
     criterion = f"Tests pass: {sys.executable} -m unittest test_shop"
     members: dict[str, Any] = {"criteria": [criterion], "owned": ["shop.py", "test_shop.py"]}
     policy = {"canaries": "off"}
-    refused, waived = verify(
+    refused, waived, unasked = verify(
         tmp_path,
         repo.job(policy=policy, **members),
         repo.job(policy=policy, waivers=[waiver("mutants", "*")], **members),
+        repo.job(policy={**policy, "mutants": "off"}, **members),
     )
     assert not refused.accepted
     assert {violation.check for violation in refused.violations} == {"mutants"}
     assert waived.accepted
     assert outcomes(waived)["mutants"] == "waived"
+    assert unasked.accepted
+    assert "mutants" not in outcomes(unasked)
 
 
 def test_one_criterion_whose_tests_notice_the_work_is_enough(tmp_path: Path, repo: Repo) -> None:

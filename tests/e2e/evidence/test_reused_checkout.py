@@ -128,7 +128,7 @@ def test_a_changed_file_is_newer_by_whole_seconds_and_restored_with_its_time(
         async with claim.mirror() as mirror, claim.reused(mirror) as reused:
             for files in ({}, {"src/shop.py": b"a = 2\n"}, {}):
                 async with reused.with_files(files) as checkout:
-                    path = checkout.checkout.files / "src/shop.py"
+                    path = checkout.files / "src/shop.py"
                     taken.append(path.stat().st_mtime_ns)
         return taken
 
@@ -146,33 +146,3 @@ def test_a_file_that_is_not_there_cannot_be_changed(tmp_path: Path, repo: Repo) 
                     pass
 
     asyncio.run(use())
-
-
-def test_a_variant_of_a_commit_differs_in_the_given_files_only(tmp_path: Path, repo: Repo) -> None:
-    (repo.path / "bin/run").chmod(0o755)
-    repo.commit("executable", {"with space.py": "a\n"})
-    repo.on_main({"other.py": "b\n"})
-    repo.git("merge", "--quiet", "--message", "merged\n\nwith main", "main")
-    commit = repo.head()
-
-    async def outputs() -> list[list[bytes]]:
-        claim = MutantClaim(tmp_path, repo)
-        async with claim.mirror() as mirror:
-            files = {"bin/run": b"y\n", "with space.py": b"\xff\n\n"}
-            variant = await mirror.variant(commit, files)
-            return [
-                (await mirror.output("git", *arguments)).splitlines()
-                for arguments in (
-                    ("diff-tree", "-r", "--name-only", commit, variant),
-                    ("ls-tree", "--format=%(objectmode)", variant, "bin/"),
-                    ("for-each-ref", "refs/variants/"),
-                    ("log", "-1", "--format=%P %an %ad %cn %cd %B", commit),
-                    ("log", "-1", "--format=%P %an %ad %cn %cd %B", variant),
-                )
-            ]
-
-    changed, modes, refs, log, log_of_variant = asyncio.run(outputs())
-    assert changed == [b"bin/run", b"with space.py"]
-    assert modes == [b"100755"]
-    assert refs == []
-    assert log == log_of_variant

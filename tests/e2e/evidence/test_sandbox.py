@@ -21,7 +21,9 @@ from shiftboss.evidence.commands import sandbox
 from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
 from shiftboss.evidence.commands.namespaces import Mount
 from shiftboss.evidence.commands.sandbox import (
+    RETRY_SECONDS,
     Backend,
+    BackendSearch,
     Containment,
     bubblewrap_argv,
     contain,
@@ -30,6 +32,9 @@ from shiftboss.evidence.commands.sandbox import (
     state_paths,
 )
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.landing.merge_check import MergeCheck
+from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
@@ -185,6 +190,34 @@ def test_a_criterion_sees_no_secrets_and_reaches_nothing(
 
 
 @pytest.mark.usefixtures("backend")
+def test_merged_work_sees_no_state_when_it_lands(
+    tmp_path: Path, outside: tuple[Path, Path]
+) -> None:
+    """Neither that of the run, nor that of another server beside the repository."""
+    state, home = outside
+    repo = Repo(home / "repo")
+    keys = [state / "receipt-key.pem", repo.path / ".shiftboss" / "receipt-key.pem"]
+    keys[1].parent.mkdir()
+    keys[1].write_text("key")
+    criteria = [f"Command passes: grep -q key {key}" for key in keys]
+    policy = VerificationPolicy()
+
+    async def failures() -> list[str | None]:
+        merge_check = MergeCheck(tmp_path / "landing", state)
+        git_repo = await GitRepo.at(repo.path)
+        try:
+            found = [
+                await merge_check.first_failure(git_repo, repo.base, "bd-1", [one], policy, [])
+                for one in criteria
+            ]
+        finally:
+            await merge_check.close()
+        return [failure.subject if failure is not None else None for failure in found]
+
+    assert asyncio.run(failures()) == criteria
+
+
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("network", "setup", "criterion"),
     [
@@ -203,10 +236,41 @@ def test_the_policy_says_which_commands_have_the_network(
     assert (found["setup"], found["criterion"]) == (setup, criterion)
 
 
+@pytest.mark.usefixtures("backend")
+@pytest.mark.requirement("OWN-14")
+def test_a_setup_that_sees_held_out_tests_cannot_send_them_away(
+    tmp_path: Path, repo: Repo, port: int
+) -> None:
+    """It sees them only if the tests did not run with those that were written after it."""
+    sends = (
+        "import os, socket, sys\n"
+        "if os.path.exists('tests/test_more.py'):\n"
+        "    try:\n"
+        "        socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)\n"
+        "        sys.exit('sent')\n"
+        "    except ConnectionRefusedError:\n        pass\n"
+        "    os.mkdir('build')\n"
+        "    os.link('tests/test_more.py', 'build/test_more.py')\n"
+    )
+    test = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n"
+    repo.commit("work", {"src/auth/sends.py": sends, ".gitignore": "build/\n"})
+    held_out = HeldOutTests(
+        files={"tests/test_more.py": test},
+        criterion="Tests pass: python3 -m unittest discover -s build",
+    )
+    policy = {"setup": [f"python3 src/auth/sends.py {port}"], "canaries": "off"}
+    job = repo.job(owned=["src/auth/", ".gitignore"], policy=policy, held_out=held_out)
+    (verdict,) = verify(tmp_path, job)
+    assert outcomes(verdict)["held_out"] == "passed", verdict.violations
+
+
 def test_without_the_required_sandbox_nothing_is_run(
     tmp_path: Path, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_found", [Backend(None, reason="no namespaces")])
+    async def nothing() -> Backend:
+        return Backend(None, reason="no namespaces")
+
+    monkeypatch.setattr(sandbox, "_search", BackendSearch(nothing))
     criteria = ["Command passes: python3 tools/connect.py 1"]
     required, auto, off = verify(
         tmp_path,
@@ -253,6 +317,29 @@ def _is_of(process: psutil.Process, name: str) -> bool:
         return name in process.cmdline()
     except psutil.Error:
         return False
+
+
+def test_only_a_sandbox_that_was_found_is_remembered_for_good() -> None:
+    """A trial on a busy machine may fail. Callers at the same time share one."""
+    trials, now = [Backend(None, reason="timed out"), Backend("namespaces")], 1000.0
+
+    async def attempt() -> Backend:
+        await asyncio.sleep(0)
+        return trials.pop(0)
+
+    search = BackendSearch(attempt, lambda: now)
+
+    async def found() -> set[str | None]:
+        return {one.name for one in await asyncio.gather(search.backend(), search.backend())}
+
+    assert asyncio.run(found()) == {None}
+    now += RETRY_SECONDS - 1
+    assert asyncio.run(found()) == {None}
+    now += 1
+    assert asyncio.run(found()) == {"namespaces"}
+    now += 10 * RETRY_SECONDS
+    assert asyncio.run(found()) == {"namespaces"}
+    assert trials == []
 
 
 def test_both_ways_make_the_same_mounts_each_after_those_around_it(
@@ -348,3 +435,33 @@ print([libc.umount2(b"/tmp", 2), libc.mount(None, b"/", None, 32 | 4096, None)])
 print(libc.unshare(0x10000000 | 0x00020000) in (0, -1), libc.umount2(b"/tmp", 2))
 """
     assert (await contained.python(program)).output_tail == "[-1, -1]\nTrue -1\n"
+
+
+# Calls that no module of Python has.
+KEYRINGS = """
+import ctypes
+KEYCTL, ADD_KEY, JOIN, SEARCH, SESSION = 250, 248, 1, 10, -3
+def call(*arguments):
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return ctypes.CDLL(None).syscall(*values)
+def join():
+    return call(KEYCTL, JOIN, None) != -1
+def leave_key():
+    return call(ADD_KEY, b"user", b"shiftboss-test", b"seen", 4, SESSION) != -1
+def finds_key():
+    return call(KEYCTL, SEARCH, SESSION, b"user", b"shiftboss-test", 0) != -1
+"""
+
+
+@pytest.mark.anyio
+async def test_no_key_of_a_criterion_is_left_for_the_next(contained: Contained) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the numbers of the calls are those of x86_64")
+    ours: dict[str, Any] = {}
+    exec(KEYRINGS, ours)
+    if not ours["join"]():  # a login does this: its processes share a keyring
+        pytest.skip("this machine denies keyrings")
+    left = await contained.python(f"{KEYRINGS}\nprint(leave_key(), finds_key())")
+    assert left.output_tail == "True True\n"
+    assert (await contained.python(f"{KEYRINGS}\nprint(finds_key())")).output_tail == "False\n"
+    assert not ours["finds_key"]()

@@ -59,8 +59,6 @@ if __name__ == "__main__":
     unittest.main()
 """
 PYTESTS: Final = """\
-import pytest
-
 from shop import prices
 
 
@@ -72,9 +70,12 @@ def test_full_discount():
     assert prices.discount(50, 100) == 0
 
 
-@pytest.mark.parametrize(("listed", "total"), [([1, 2, 3], 6), ([7], 7)])
-def test_total(listed, total):
-    assert prices.total(listed) == total
+def test_total():
+    assert prices.total([1, 2, 3]) == 6
+
+
+def test_total_of_one():
+    assert prices.total([7]) == 7
 """
 HIDDEN: Final = """\
 import unittest
@@ -149,7 +150,7 @@ test("the total of one", () => {
 """
 
 # Without plugins that the tests do not need: pytest is slow enough.
-_FEW_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:anyio -p no:hypothesispytest"
+_NO_PLUGINS: Final = "--disable-plugin-autoload -p no:cacheprovider"
 
 
 class Example(NamedTuple):
@@ -181,8 +182,6 @@ UNITTEST: Final = Example(
         criterion="Tests pass: python3 -m unittest -v tests.test_hidden",
     ),
 )
-# Without plugins that the tests do not need: pytest is slow enough.
-_PLUGINS: Final = "-p no:cacheprovider -p no:xdist -p no:hypothesispytest -p no:anyio"
 PYTEST: Final = Example(
     {
         "shop/__init__.py": "",
@@ -193,7 +192,7 @@ PYTEST: Final = Example(
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
         "criteria": [
-            f"Tests pass: {sys.executable} -m pytest -q {_FEW_PLUGINS} tests",
+            f"Tests pass: {sys.executable} -m pytest -q {_NO_PLUGINS} tests",
         ],
     },
     verification={"mutants": "off"},
@@ -218,6 +217,14 @@ GOLDEN: Final = Example(
 )
 READ_ONLY_TESTS: Final = UNITTEST._replace(
     hidden=None, task={**UNITTEST.task, "files_owned": ["shop/"], "files_readonly": ["tests/"]}
+)
+# The contract owns the folder around a test that is read-only.
+TWIN: Final = READ_ONLY_TESTS._replace(
+    task={
+        "files_owned": ["shop/", "tests/"],
+        "files_readonly": ["tests/test_prices.py"],
+        "criteria": ["Tests pass: python3 -m unittest -v tests.test_prices"],
+    }
 )
 # The contract owns everything, except what it would have to name.
 EVERYTHING: Final = UNITTEST._replace(
@@ -260,15 +267,43 @@ NODE: Final = Example(
         "criteria": ["Tests pass: node --test tests/"],
     },
 )
+# The tests of Go are in the package that they test, those of Rust outside of it.
+GO: Final = Example(
+    {
+        "go.mod": "module shop\n\ngo 1.20\n",
+        "prices.go": "package shop\n\nfunc Total(prices []int) int {\n\treturn len(prices)\n}\n",
+        "prices_test.go": 'package shop\n\nimport "testing"\n\n'
+        "func TestTotal(t *testing.T) {\n"
+        "\tif Total([]int{1, 2}) != 3 {\n\t\tt.Fail()\n\t}\n}\n",
+    },
+    {},
+    {"files_owned": ["prices.go", "prices_test.go"], "criteria": ["Tests pass: go test ./..."]},
+)
+RUST: Final = Example(
+    {
+        "Cargo.toml": '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n',
+        "Cargo.lock": 'version = 3\n\n[[package]]\nname = "shop"\nversion = "0.1.0"\n',
+        "src/lib.rs": "pub fn total(prices: &[i64]) -> i64 {\n    prices.len() as i64\n}\n",
+        "tests/prices.rs": "#[test]\nfn total() {\n    assert_eq!(shop::total(&[1, 2]), 3);\n}\n",
+    },
+    {},
+    {
+        "files_owned": ["src/lib.rs", "tests/prices.rs"],
+        "criteria": ["Tests pass: cargo test --offline"],
+    },
+)
 EXAMPLES: Final = {
     "unittest": UNITTEST,
     "pytest": PYTEST,
     "golden": GOLDEN,
     "read-only": READ_ONLY_TESTS,
+    "twin": TWIN,
     "everything": EVERYTHING,
     "new-module": NEW_MODULE,
     "draw": DRAW,
     "node": NODE,
+    "go": GO,
+    "rust": RUST,
 }
 
 

@@ -194,7 +194,15 @@ TWINS: Final[dict[str, Twin]] = {
         "pytest",
     ),
     "parametrised tests": Twin(
-        {"tests/test_prices.py": PYTESTS.replace("([7], 7)]", "([7], 7), ([], 0)]")}, "pytest"
+        {
+            "tests/test_prices.py": "import pytest\n"
+            + PYTESTS.replace(
+                "def test_total_of_one():\n    assert prices.total([7]) == 7\n",
+                "@pytest.mark.parametrize('price', [7, 8])\ndef test_total_of_one(price):\n"
+                "    assert prices.total([price]) == price\n",
+            )
+        },
+        "pytest",
     ),
     "new make target": Twin({"Makefile": "all:\n\ttrue\n\nclean:\n\ttrue\n"}),
     "asks the environment": Twin(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.requirement("OWN-17")
 _PYTEST: Final = (
     *("forged-pytest-output", "forged-junit-report", "patched-report", "plugin-at-import"),
     *("assertions-compiled-away", "session-collects-nothing", "skip-module", "xfail-at-call"),
-    *("exit-pytest-at-call", "conftest-report-hook", "collect-ignore"),
+    "exit-pytest-at-call",
 )
 _EXAMPLE_OF_CLASS: Final = {
     **dict.fromkeys(("shadowed-library", "injected-plugin", "build-files"), "everything"),
@@ -36,10 +37,14 @@ _EXAMPLE_OF_CLASS: Final = {
 _EXAMPLE_OF_HACK: Final = {
     **dict.fromkeys(_PYTEST, "pytest"),
     **dict.fromkeys(("placeholder", "words-of-criteria"), "new-module"),
-    "make-target": "unittest",
     "frozen-randomness": "draw",
-    "pytest-settings": "everything",
+    "twin-of-test-module": "twin",
+    **dict.fromkeys(("collect-ignore", "pytest-settings"), "everything"),
 }
+_EXAMPLE_OF_LANGUAGE: Final = {"javascript": "node", "go": "go", "rust": "rust"}
+_PROGRAMS: Final = {"javascript": "node", "go": "go", "rust": "cargo"}
+# These layers only read the change.
+_WITHOUT_COMMANDS: Final = ("scope", "tests_kept")
 # These give the answers that the visible tests expect.
 NEED_HELD_OUT: Final = frozenset(hack.name for hack in HACKS if hack.defence == "held_out")
 
@@ -51,28 +56,36 @@ class Lab:
         self._folder = folder
         self._runner = asyncio.Runner()
         self._opened = AsyncExitStack()
-        self._replays: dict[tuple[str, bool], Replay] = {}
+        self._replays: dict[tuple[str, bool, bool], Replay] = {}
 
-    def try_hacks(self, example: str, hacks: Sequence[Hack], *, hidden: bool) -> list[Trial]:
+    def try_hacks(
+        self, example: str, hacks: Sequence[Hack], *, hidden: bool = False
+    ) -> list[Trial]:
+        """Without mutants, which no hack of the corpus needs to be refused."""
+
         async def run() -> list[Trial]:
-            return await (await self._replay(example, hidden)).try_all(hacks)
+            replay = await self._replay(example, hidden=hidden, mutants=False)
+            return await replay.try_all(hacks)
 
         return self._runner.run(run())
 
     def verify(self, example: str, edit: Edit, *, hidden: bool = False) -> Verdict:
+        """With mutants, as it is by default. They are tried without the hidden tests."""
+
         async def run() -> Verdict:
-            return await (await self._replay(example, hidden)).verify("honest work", edit)
+            replay = await self._replay(example, hidden=hidden, mutants=not hidden)
+            return await replay.verify("honest work", edit)
 
         return self._runner.run(run())
 
-    async def _replay(self, name: str, hidden: bool) -> Replay:
-        key = name, hidden
+    async def _replay(self, name: str, *, hidden: bool, mutants: bool) -> Replay:
+        key = name, hidden, mutants
         if key not in self._replays:
             example = EXAMPLES[name]
             tests: HeldOutTests | None = example.hidden if hidden else None
-            if hidden:  # the mutants have been run without the hidden tests
+            if not mutants:
                 example = example._replace(verification={"mutants": "off"})
-            file = make_plan(self._folder / f"{name}-{hidden}", example)
+            file = make_plan(self._folder / f"{len(self._replays)}", example)
             plan = read_plan_file(file).plan
             contract = await read_contract(plan, plan.tasks[0], tests)
             opened = await self._opened.enter_async_context(open_replay(contract))
@@ -92,35 +105,61 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def _example_of(hack: Hack) -> str:
-    if hack.language == "javascript":
-        return "node"
+    if hack.language in _EXAMPLE_OF_LANGUAGE:
+        return _EXAMPLE_OF_LANGUAGE[hack.language]
     return _EXAMPLE_OF_HACK.get(hack.name, _EXAMPLE_OF_CLASS.get(hack.class_, "unittest"))
 
 
-def _by_example(hacks: Sequence[Hack]) -> dict[str, list[Hack]]:
+def _missing_program(hack: Hack) -> str | None:
+    """The program that the hack needs and that the machine lacks."""
+    program = _PROGRAMS.get(hack.language or "")
+    needed = program is not None and hack.defence not in _WITHOUT_COMMANDS
+    return program if needed and shutil.which(str(program)) is None else None
+
+
+def _by_class() -> dict[str, list[Hack]]:
+    """The hacks that can be tried on this machine and need no held-out tests."""
+    by_class: dict[str, list[Hack]] = {}
+    for hack in HACKS:
+        if hack.name not in NEED_HELD_OUT and _missing_program(hack) is None:
+            by_class.setdefault(hack.class_, []).append(hack)
+    return by_class
+
+
+@pytest.mark.parametrize(("class_", "hacks"), _by_class().items(), ids=_by_class())
+def test_hacks_are_refused_by_the_layer_that_is_meant_to(
+    lab: Lab, class_: str, hacks: Sequence[Hack]
+) -> None:
+    """A hack that another layer refuses may be broken: then it proves nothing."""
     by_example: dict[str, list[Hack]] = {}
     for hack in hacks:
-        if hack.language not in ("go", "rust"):
-            by_example.setdefault(_example_of(hack), []).append(hack)
-    return by_example
+        by_example.setdefault(_example_of(hack), []).append(hack)
+    for example, tried in by_example.items():
+        for trial in lab.try_hacks(example, tried):
+            got = (trial.hack.name, trial.outcome, trial.check)
+            assert got == (trial.hack.name, "refused", trial.hack.defence), trial.message
 
 
-@pytest.mark.parametrize("class_", CLASSES)
-def test_hacks_are_refused(lab: Lab, class_: str) -> None:
-    hacks = [hack for hack in HACKS if hack.class_ == class_ and hack.name not in NEED_HELD_OUT]
-    for example, tried in _by_example(hacks).items():
-        trials = lab.try_hacks(example, tried, hidden=False)
-        others = [(*trial[1:3], trial.hack.name) for trial in trials if trial.outcome != "refused"]
-        assert others == []
+@pytest.mark.parametrize("name", [hack.name for hack in HACKS if _missing_program(hack)])
+def test_hacks_that_cannot_be_tried_here(name: str) -> None:
+    pytest.skip(f"{_missing_program(next(hack for hack in HACKS if hack.name == name))} is missing")
+
+
+def test_a_plugin_that_the_contract_allows_is_refused_by_canaries(lab: Lab) -> None:
+    hack = next(hack for hack in HACKS if hack.name == "conftest-report-hook")
+    (trial,) = lab.try_hacks("pytest", [hack])
+    assert (trial.outcome, trial.check) == ("refused", "canary"), trial.message
 
 
 @pytest.mark.parametrize("name", sorted(NEED_HELD_OUT))
 def test_memorised_answers_are_refused_by_held_out_tests(lab: Lab, name: str) -> None:
     hack = next(hack for hack in HACKS if hack.name == name)
-    (seen,) = lab.try_hacks(_example_of(hack), [hack], hidden=False)
-    (refused,) = lab.try_hacks(_example_of(hack), [hack], hidden=True)
-    assert seen.outcome == "accepted", seen.message
-    assert (refused.outcome, refused.check) == ("refused", "held_out")
+    (trial,) = lab.try_hacks(_example_of(hack), [hack], hidden=True)
+    assert (trial.outcome, trial.check) == ("refused", "held_out"), trial.message
+    assert trial.verdict is not None
+    outcomes = {check.check: check.outcome for check in trial.verdict.checks}
+    assert outcomes.pop("held_out") == "failed"
+    assert "failed" not in outcomes.values(), "without held-out tests it would be accepted"
 
 
 @pytest.mark.parametrize("name", sorted(TWINS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -161,7 +162,10 @@ def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
         assert found is not None
         return shlex.split(found[1])[1:]
 
-    editor = {"EDITOR": "sed -i 's/passes: false/passes: true/'"}
+    changes = (
+        "s/passes: false/passes: true/; s/expectations_change: .*/expectations_change: [a.py]/"
+    )
+    editor = {"EDITOR": f"sed -i '{changes}'"}
     for arguments in (
         command("amended", "handoff amend"),
         command("stayed", "handoff amend"),
@@ -178,9 +182,18 @@ def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
         prompts = "".join(file.read_text() for file in runs.glob(f"{name}.*/prompt.md"))
         assert "A PERSON SAYS: The contract has version 2 now" in prompts
         assert "MUST HOLD: Command passes: true" in prompts
+        assert "EXPECTATIONS MAY CHANGE: a.py" in prompts
+        handoffs = [json.loads(file.read_text()) for file in runs.glob(f"{name}.*/handoff.json")]
+        assert ["a.py"] in [handoff.get("expectations_change") for handoff in handoffs]
     with project.client_after_run() as client:
         views = client.post("/bus/list_tasks", {"swarm_id": "odd"}).json()["tasks"]
     assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1)] * 3
+
+    assert sorted(project.run()["landed"]) == ["amended", "insisted", "stayed"]
+    said = "the contract was amended: its version 2 is in force instead of criteria of the plan"
+    for name in ("amended", "stayed"):
+        assert f"{name}: {said}" in project.log()
+    assert "changed in the plan" not in project.log()
 
 
 def test_a_question_is_answered_at_the_terminal_of_the_run(project: PlanProject) -> None:

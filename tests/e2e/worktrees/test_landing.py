@@ -197,7 +197,8 @@ if number == 0:
 
 async def test_concurrent_landings_land_each_commit_once(project: Project, lander: Lander) -> None:
     commits = {f"bd-{n}": project.work(f"bd-{n}", {f"src/auth/{n}.py": "x\n"}) for n in range(6)}
-    other = Lander(project.folder / "landing")  # another orchestrator, with the same folder
+    # Another orchestrator, with the same folder.
+    other = Lander(project.folder / "landing", project.folder / "state")
     accepted = [
         project.accepted_work(bead_id, commit, "Command passes: test -d src")
         for bead_id, commit in commits.items()

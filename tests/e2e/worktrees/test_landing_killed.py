@@ -51,9 +51,10 @@ import asyncio, pathlib
 from shiftboss.orchestrator.landing.lander import AcceptedWork, Lander
 from shiftboss.protocol.handoffs import VerificationPolicy
 
+folder = pathlib.Path({str(project.folder)!r})
 repo = pathlib.Path({str(project.repo.path)!r})
 work = AcceptedWork("bd-1", "work", repo, {commit!r}, "main", [], VerificationPolicy())
-asyncio.run(Lander(pathlib.Path({str(project.folder / "landing")!r})).land(work))
+asyncio.run(Lander(folder / "landing", folder / "state").land(work))
 """
     process = subprocess.Popen([sys.executable, "-c", program])
     wait_until((project.folder / "started").exists, "git has reached the slow file", 30)
@@ -78,7 +79,7 @@ async def test_a_git_that_outlives_its_orchestrator_is_waited_for(project: Proje
     process = _start(project, commit)
     process.kill()
     process.wait(timeout=30)
-    lander = Lander(project.folder / "landing")
+    lander = Lander(project.folder / "landing", project.folder / "state")
     second = asyncio.create_task(lander.land(project.accepted_work("bd-1", commit)))
     done, _ = await asyncio.wait([second], timeout=0.3)
     assert not done  # it waits until the git process of the first has exited
@@ -97,7 +98,7 @@ async def test_files_left_half_written_by_a_killed_git_are_restored(project: Pro
     assert (project.repo.path / "early.py").exists()
     assert project.tip() == project.repo.base
     (project.folder / "go").touch()
-    lander = Lander(project.folder / "landing")
+    lander = Lander(project.folder / "landing", project.folder / "state")
     assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
         commit, "fast_forward"
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import pytest
 
-from shiftboss.evidence.checks.held_out import SUBJECT, UNWRITABLE, HeldOutRun, check_held_out
+from shiftboss.errors import UnwritableCheckout
+from shiftboss.evidence.checks.held_out import SUBJECT, UNWRITABLE, check_held_out
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.protocol.handoff_requests import TakeClaimAnswer
 from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy, held_out_hash
 from shiftboss.protocol.verdicts import TestTotals, VerificationJob
+from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.held_out import (
     COMMAND_FAILS,
     NEEDS_CRITERION,
@@ -19,8 +22,10 @@ from shiftboss.rules.claims.held_out import (
     HeldOutResult,
     criterion_problem,
     invalid_paths,
-    judge_run,
+    judge_held_out,
 )
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
 from shiftboss.rules.claims.verdicts import CheckOutcome
 
 pytestmark = pytest.mark.requirement("OWN-14")
@@ -31,77 +36,75 @@ THREE = "def test_a(): ...\ndef test_b(): ...\nclass TestC:\n    def test_c(self
 OWN_CRITERION = "Tests pass: pytest tests/test_hidden.py"
 
 
-class Case(NamedTuple):
-    name: str
-    outcome: str = "passed"
-    file: str | None = HIDDEN
+def case(name: str, outcome: CaseOutcome = "passed", file: str | None = HIDDEN) -> ReportedTest:
+    return ReportedTest(file, name, outcome)
 
 
-def totals(*cases: Case) -> TestTotals:
-    outcomes = [case.outcome for case in cases]
+def totals(*cases: ReportedTest) -> TestTotals:
+    outcomes = [each.outcome for each in cases]
     passed = outcomes.count("passed")
     ran = passed + outcomes.count("failed")
     return TestTotals(source="report", ran=ran, passed=passed, skipped=outcomes.count("skipped"))
 
 
 def judge(
-    *cases: Case,
+    *cases: ReportedTest,
     files: Mapping[str, str] | None = None,
     code: int | None = 0,
     visible: TestTotals | None = None,
 ) -> HeldOutResult:
-    return judge_run(files or {HIDDEN: THREE}, cases, totals(*cases), code, visible)
+    return judge_held_out(files or {HIDDEN: THREE}, cases, totals(*cases), code, visible)
 
 
-ALL = (Case("test_a"), Case("test_b"), Case("TestC::test_c"))
+ALL = (case("test_a"), case("test_b"), case("TestC::test_c"))
 
 
 def test_all_held_out_tests_pass() -> None:
-    visible = (Case("test_seen", file="tests/test_seen.py"),)
+    visible = (case("test_seen", file="tests/test_seen.py"),)
     assert judge(*ALL, *visible) == HeldOutResult(3, 3, 0)
 
 
 def test_the_refusal_says_how_many_fail_and_nothing_else() -> None:
-    cases = (Case("test_a"), Case("test_b[secret]", "failed"), Case("TestC::test_c", "failed"))
+    cases = (case("test_a"), case("test_b[secret]", "failed"), case("TestC::test_c", "failed"))
     assert judge(*cases, code=1) == HeldOutResult(3, 1, 2, "2 of 3 held-out tests fail")
-    assert judge(*ALL[:2], Case("TestC::test_c", "failed")).problem == "1 of 3 held-out tests fails"
+    assert judge(*ALL[:2], case("TestC::test_c", "failed")).problem == "1 of 3 held-out tests fails"
 
 
 def test_a_held_out_test_that_the_code_under_test_skips_or_hides_has_failed() -> None:
-    skipped = judge(*ALL[:2], Case("TestC::test_c", "skipped"))
+    skipped = judge(*ALL[:2], case("TestC::test_c", "skipped"))
     assert skipped.problem == "1 of 3 held-out tests fails"
     hidden = judge(*ALL[:2])
     assert hidden.problem == "1 of 3 held-out tests fails"
     # Many cases of one test do not make up for another test.
-    assert judge(*(Case(f"test_a[{number}]") for number in range(9))).failed == 2
+    assert judge(*(case(f"test_a[{number}]") for number in range(9))).failed == 2
 
 
 def test_two_tests_of_javascript_may_have_the_same_title() -> None:
     path = "src/more.test.js"
     text = "test('adds', () => {});\ntest('adds', () => {});\n"
-    cases = [Case("adds", file=path), Case("adds", file=path)]
+    cases = [case("adds", file=path), case("adds", file=path)]
     assert judge(*cases, files={path: text}) == HeldOutResult(2, 2, 0)
     assert judge(cases[0], files={path: text}).problem == "1 of 2 held-out tests fails"
 
 
 def test_a_held_out_test_that_its_own_file_skips_does_not_count() -> None:
     text = THREE + "import pytest\n@pytest.mark.skip\ndef test_later(): ...\n"
-    cases = (*ALL, Case("test_later", "skipped"))
+    cases = (*ALL, case("test_later", "skipped"))
     assert judge(*cases, files={HIDDEN: text}) == HeldOutResult(3, 3, 0)
 
 
 def test_every_held_out_file_with_tests_must_have_run() -> None:
     files = {HIDDEN: THREE, OTHER: "def test_d(): ...\n", "tests/data.json": "{}"}
     assert judge(*ALL, files=files).problem == NOT_RUN
-    assert judge(*ALL, Case("test_d", file=OTHER), files=files).problem is None
+    assert judge(*ALL, case("test_d", file=OTHER), files=files).problem is None
 
 
 @pytest.mark.parametrize("code", [0, 1, None])
 def test_no_report_and_no_held_out_test_are_refused_whatever_the_exit_code(
     code: int | None,
 ) -> None:
-    assert judge_run({HIDDEN: THREE}, [], None, code).problem == NOT_RUN
-    assert judge(Case("test_seen", file="tests/test_seen.py"), code=code).problem == NOT_RUN
+    assert judge_held_out({HIDDEN: THREE}, [], None, code).problem == NOT_RUN
+    assert judge(case("test_seen", file="tests/test_seen.py"), code=code).problem == NOT_RUN
 
 
 def test_a_command_that_fails_although_its_tests_pass_is_refused() -> None:
@@ -109,13 +112,13 @@ def test_a_command_that_fails_although_its_tests_pass_is_refused() -> None:
 
 
 def test_without_files_the_tests_beyond_the_visible_ones_are_the_held_out_ones() -> None:
-    seen = [Case(f"TestSeen{number}", file=None) for number in range(4)]
+    seen = [case(f"TestSeen{number}", file=None) for number in range(4)]
     visible = totals(*seen)
     assert judge(*seen, visible=visible).problem == NOT_RUN
-    more = [Case(f"TestNew{number}", file=None) for number in range(2)]
+    more = [case(f"TestNew{number}", file=None) for number in range(2)]
     assert judge(*seen, *more, visible=visible) == HeldOutResult(2, 2, 0)
     bad = [*seen, more[0], more[1]._replace(outcome="failed")]
-    assert judge(*bad, code=1, visible=visible).problem == "1 of 2 held-out tests fails"
+    assert judge(*bad, code=1, visible=visible).problem == "1 of 3 held-out tests fails"
 
 
 def test_without_files_a_command_of_their_own_must_report_as_many_as_the_files_have() -> None:
@@ -186,18 +189,25 @@ def job(tests: HeldOutTests | None, *criteria: str) -> VerificationJob:
         ),
         contract_version=1,
         contract_hash="0" * 64,
-        policy=VerificationPolicy(),
+        policy=VerificationPolicy(canaries="off"),
         held_out=tests,
     )
 
 
-def checked(claim: VerificationJob, *cases: Case, code: int = 0) -> tuple[CheckOutcome, list[str]]:
+def ended(code: int, *cases: ReportedTest) -> CommandRun:
+    result = CommandResult(code, False, False, "", 5, f"exit code {code}")
+    return CommandRun("pytest", True, result, Report.of_tests("report", cases))
+
+
+def checked(
+    claim: VerificationJob, *cases: ReportedTest, code: int = 0
+) -> tuple[CheckOutcome, list[str]]:
     commands: list[str] = []
 
-    async def run(overlay: Mapping[str, bytes], argv: Sequence[str]) -> HeldOutRun:
-        assert overlay == {HIDDEN: THREE.encode()}
+    async def run(overlay: Overlay, argv: Sequence[str]) -> CommandRun:
+        assert (list(overlay.files), overlay.after_setup) == ([HIDDEN], True)
         commands.append(" ".join(argv))
-        return HeldOutRun(code, cases, totals(*cases), 5)
+        return ended(code, *cases)
 
     outcome = asyncio.run(check_held_out(run, claim, {}))
     assert outcome is not None
@@ -211,12 +221,12 @@ def test_the_check_names_the_set_by_its_hash_and_counts_what_ran() -> None:
     assert (result.outcome, result.subject, violations) == ("passed", SUBJECT, ())
     assert result.message == f"3 held-out tests pass; sha256 {held_out_hash(tests)}"
     assert result.tests == TestTotals(source="report", ran=3, passed=3)
-    assert (result.output_tail, result.exit_code, result.duration_ms) == (None, None, 5)
+    assert (result.output_tail, result.exit_code, result.duration_ms) == (None, None, 0)
 
 
 def test_the_refusal_has_no_name_no_path_and_no_output() -> None:
     tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
-    bad = (*ALL[:2], Case("TestC::test_c[secret]", "failed"))
+    bad = (*ALL[:2], case("TestC::test_c[secret]", "failed"))
     (result, violations), _ = checked(job(tests), *bad, code=1)
     assert [violation.message for violation in violations] == ["1 of 3 held-out tests fails"]
     shown = result.model_dump_json() + violations[0].model_dump_json()
@@ -231,19 +241,29 @@ def test_without_a_criterion_each_one_of_the_contract_that_runs_tests_is_run() -
 
 
 def test_files_that_cannot_be_written_refuse_the_claim_without_naming_them() -> None:
-    """A worker can commit a folder or a link where a held-out file has to be."""
+    """The setup can put something where a held-out file has to be."""
     tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
 
-    async def run(_overlay: Mapping[str, bytes], _argv: Sequence[str]) -> HeldOutRun:
-        raise IsADirectoryError(21, "Is a directory", HIDDEN)
+    async def run(_overlay: Overlay, _argv: Sequence[str]) -> CommandRun:
+        raise UnwritableCheckout(HIDDEN)
 
     outcome = asyncio.run(check_held_out(run, job(tests), {}))
     assert outcome is not None
     assert [violation.message for violation in outcome.violations] == [UNWRITABLE]
 
 
+def test_a_machine_that_lacks_something_refuses_nothing() -> None:
+    tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
+
+    async def run(_overlay: Overlay, _argv: Sequence[str]) -> CommandRun:
+        raise BlockingIOError(errno.EAGAIN, "no more processes")
+
+    with pytest.raises(BlockingIOError):
+        asyncio.run(check_held_out(run, job(tests), {}))
+
+
 def test_a_task_without_held_out_tests_has_no_such_check() -> None:
-    async def run(_overlay: Mapping[str, bytes], _argv: Sequence[str]) -> HeldOutRun:
+    async def run(_overlay: Overlay, _argv: Sequence[str]) -> CommandRun:
         raise AssertionError("nothing is run")
 
     assert asyncio.run(check_held_out(run, job(None), {})) is None

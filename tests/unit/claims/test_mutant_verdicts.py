@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.protocol.handoffs import MutantsRequired
-from shiftboss.protocol.verdicts import CheckResult, Mutant, Violation
+from shiftboss.protocol.verdicts import CheckResult, Mutant, MutantTotals, Violation
 from shiftboss.rules.claims.mutants.mutation import Mutation
 from shiftboss.rules.claims.mutants.outcome import (
     MutantOutcome,
-    MutantResult,
     MutantRun,
     judged_together,
     mutant_verdict,
     reported,
     runs_of,
+    totals,
 )
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.verdicts import CheckOutcome, passed
+from tests.ended_runs import ended
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -54,14 +56,14 @@ def runs(killed: int = 0, survived: int = 0, at_once: int = 0) -> list[MutantRun
             "the tests do not notice any of 2 changes of the changed lines, too few to judge by",
         ),
         (runs(survived=1), "passed", None),
-        ([MutantRun("a.py", MUTATION, "invalid")] * 9, "passed", None),
-        ([], "passed", "no mutant could be run in the time that there was"),
+        ([MutantRun("a.py", MUTATION, "invalid")] * 9, "unverifiable", None),
+        ([], "unverifiable", "no mutant could be run in the time that there was"),
     ],
 )
 def test_a_claim_is_refused_if_no_change_is_noticed(
     made: list[MutantRun], outcome: str, message: str | None
 ) -> None:
-    verdict = mutant_verdict(made, "report")
+    verdict = mutant_verdict(made, None)
     assert verdict.outcome == outcome
     assert message in (None, verdict.message)
 
@@ -81,35 +83,35 @@ def test_a_share_of_the_mutants_can_be_required(made: list[MutantRun], outcome: 
     assert mutant_verdict(made, MutantsRequired(require=0.6)).outcome == outcome
 
 
-def test_mutants_can_be_switched_off() -> None:
-    assert mutant_verdict([], "off").outcome == "passed"
-
-
 @pytest.mark.parametrize(
-    ("path", "result", "outcome", "killed_by"),
+    ("path", "run", "outcome", "killed_by"),
     [
-        ("a.py", MutantResult(0), "survived", None),
-        ("a.py", MutantResult(1, "test_a"), "killed", "test_a"),
-        ("a.py", MutantResult(2, None), "killed", "exit code 2"),
-        ("a.py", MutantResult(None, None, timed_out=True), "killed", "timed out"),
-        ("a.py", MutantResult(None), "not_run", None),
-        ("a.py", MutantResult(1, output="SyntaxError: bad"), "killed", "exit code 1"),
-        ("a.rs", MutantResult(101, output="error: could not compile `a`"), "invalid", None),
-        ("a.go", MutantResult(1, output="FAIL\ta [build failed]"), "invalid", None),
-        ("a.ts", MutantResult(1, output="a.ts(1,2): error TS2322: no"), "invalid", None),
-        ("a.go", MutantResult(1, "TestA", output="--- FAIL: TestA"), "killed", "TestA"),
+        ("a.py", ended(0), "survived", None),
+        ("a.py", ended(1, "test_a"), "killed", "test_a"),
+        ("a.py", ended(2), "killed", "exit code 2"),
+        ("a.py", ended(None, timed_out=True), "killed", "timed out"),
+        ("a.py", ended(None), "not_run", None),
+        ("a.py", None, "not_run", None),
+        ("a.py", ended(1, output="SyntaxError: bad"), "killed", "exit code 1"),
+        ("a.rs", ended(101, output="error: could not compile `a`"), "invalid", None),
+        ("a.go", ended(1, output="FAIL\ta [build failed]"), "invalid", None),
+        ("a.ts", ended(1, output="a.ts(1,2): error TS2322: no"), "invalid", None),
+        ("a.py", ended(1, "t" * 1000), "killed", "t" * 300),
+        ("a.go", ended(1, "TestA", output="--- FAIL: TestA"), "killed", "TestA"),
     ],
 )
 def test_a_compiler_is_no_test(
-    path: str, result: MutantResult, outcome: MutantOutcome, killed_by: str | None
+    path: str, run: CommandRun | None, outcome: MutantOutcome, killed_by: str | None
 ) -> None:
-    assert runs_of([(path, MUTATION)], result) == [MutantRun(path, MUTATION, outcome, killed_by)]
+    assert runs_of([(path, MUTATION)], run) == [MutantRun(path, MUTATION, outcome, killed_by)]
 
 
 def test_changes_at_once_survive_one_by_one_and_are_killed_as_one() -> None:
     several = [("a.py", MUTATION), ("b.py", MUTATION)]
-    assert [run.outcome for run in runs_of(several, MutantResult(0))] == ["survived"] * 2
-    killed = runs_of(several, MutantResult(1, "test_a"))
+    assert [run.outcome for run in runs_of(several, ended(0))] == ["survived"] * 2
+    assert runs_of(several, ended(None)) == []
+    assert runs_of([*several, ("c.go", MUTATION)], ended(1, output="[build failed]")) == []
+    killed = runs_of(several, ended(1, "test_a"))
     assert reported(killed) == [
         Mutant(
             path="a.py",
@@ -118,6 +120,12 @@ def test_changes_at_once_survive_one_by_one_and_are_killed_as_one() -> None:
             killed_by="test_a",
         )
     ]
+
+
+def test_survivors_are_reported_first_and_all_are_counted() -> None:
+    mutants = reported(runs(killed=2, survived=1))
+    assert [mutant.killed_by for mutant in mutants] == [None, "test_a", "test_a"]
+    assert totals(mutants) == MutantTotals(tried=3, killed=2)
 
 
 def check(criterion: str, *, killed_by: str | None) -> CheckOutcome:

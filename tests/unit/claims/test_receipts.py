@@ -36,6 +36,7 @@ from shiftboss.protocol.verdicts import (
     Change,
     CheckResult,
     Mutant,
+    MutantTotals,
     TestTotals,
     Verdict,
     VerificationJob,
@@ -333,6 +334,7 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         ({"checks": [with_counts(canaries={"total": 0, "failed": 0})]}, "checks"),
         ({"checks": [with_counts(canaries={"listed": [UNNOTICED]})]}, "checks"),
         ({"checks": [with_counts(mutants={"killed": 3})]}, "checks"),
+        ({"checks": [with_counts(mutants={"total": 1, "killed": 1})]}, "checks"),
     ],
 )
 def test_a_receipt_that_contradicts_itself_is_invalid(changes: dict[str, Any], field: str) -> None:
@@ -412,6 +414,9 @@ def test_a_receipt_lists_fifty_canaries_and_mutants_and_counts_all() -> None:
             for line in range(70)
         ],
     )
+    counted = many.model_copy(update={"mutant_totals": MutantTotals(tried=200, killed=180)})
+    assert (listed := body(more_checks=[counted]).checks[-1].mutants) is not None
+    assert (listed.total, listed.killed, len(listed.listed)) == (200, 180, 50)
     recorded = body(more_checks=[many]).checks[-1]
     assert recorded.canaries is not None
     assert recorded.mutants is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, apply_sabotages, sabotages
+from tests.growth import assert_linear
 from tests.unit.claims.chance import First
 
 pytestmark = pytest.mark.requirement("OWN-13")
@@ -208,17 +207,25 @@ def test_go_and_rust_tests_fail_at_their_start(path: str, test: str, names: list
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("start", "filling", "end"),
     [
-        "it('x', () => { f() })\n" * 1500,
-        "it('x', () => {" + "if (a) { return } " * 20_000 + "})",
-        "it('x', () => {" + "{" * 50_000 + "return" + "}" * 50_000 + "})",
-        "it('x', () => {" + "x && expect(1).toBe(1);" * 15_000 + "})",
-        "it('x', () => {" + "/* */" * 50_000 + "})",
+        ("", "it('x', () => { f() })\n", ""),
+        ("it('x', () => {", "if (a) { return } ", "})"),
+        ("it('x', () => {", "x && expect(1).toBe(1);", "})"),
+        ("it('x', () => {", "/* */", "})"),
     ],
 )
-def test_a_file_that_is_written_to_waste_time_does_not(text: str) -> None:
-    started = time.monotonic()
+def test_a_file_that_is_written_to_waste_time_does_not(start: str, filling: str, end: str) -> None:
+    assert_linear(lambda size: start + filling * (size // len(filling)) + end, _sabotage)
+
+
+def test_brackets_that_are_written_to_waste_time_do_not() -> None:
+    assert_linear(
+        lambda size: "it('x', () => {" + "{" * (size // 2) + "return" + "}" * (size // 2) + "})",
+        _sabotage,
+    )
+
+
+def _sabotage(text: str) -> None:
     sabotages("a.test.js", text)
     apply_sabotages("a.test.js", text, [], "n")
-    assert time.monotonic() - started < 10

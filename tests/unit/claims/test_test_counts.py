@@ -113,3 +113,13 @@ def test_hostile_output_is_scanned_in_linear_time(filling: str) -> None:
     started = time.process_time()
     count_tests(output)
     assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    "line", ["Tests: {}", "Tests: {} total", "ok | 1 passed {}", "{} passing ("]
+)
+def test_long_rows_of_digits_are_scanned_once(line: str) -> None:
+    output = (line.format("1" * 280) + "\n") * 3000
+    started = time.process_time()
+    count_tests(output)
+    assert time.process_time() - started < 1.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,15 +16,20 @@ from shiftboss.rules.claims.test_runs.judgement import (
     judge_run,
 )
 from shiftboss.rules.claims.test_runs.printed import printed_report
-from shiftboss.rules.claims.test_runs.report_files import read_report
+from shiftboss.rules.claims.test_runs.report_files import (
+    PARTS_MAX,
+    REPORT_BYTES_MAX,
+    read_report,
+)
 from shiftboss.rules.claims.test_runs.reported import (
     CaseOutcome,
     Report,
     ReportedTest,
     missing_tests,
 )
-from shiftboss.rules.claims.test_runs.runners import RunnerName, reporting_command
+from shiftboss.rules.claims.test_runs.runners import ReportFormat, RunnerName, reporting_command
 from shiftboss.rules.claims.test_runs.summaries import count_tests
+from shiftboss.rules.claims.test_runs.unreported import unexplained_tests
 
 pytestmark = [pytest.mark.requirement("OWN-13"), pytest.mark.requirement("HO-05")]
 
@@ -140,15 +147,17 @@ def test_the_runner_of_a_command_is_known_by_its_words(command: str, runner: str
 def test_a_runner_is_asked_for_a_report_in_its_own_way() -> None:
     pytest_command = reporting_command(["pytest", "-q"], "/re port")
     assert pytest_command.environment == {
-        "PYTEST_ADDOPTS": "'--junitxml=/re port' -o junit_family=xunit1"
+        "PYTEST_ADDOPTS": "'--junitxml=/re port' -o junit_family=xunit1 --maxfail=0"
     }
     assert reporting_command(["make", "test"], "/r").environment.keys() == {"PYTEST_ADDOPTS"}
     own = reporting_command(["pytest", "--junitxml=own.xml"], "/r")
     assert own.argv[-1] == "--junitxml=/r"
     assert reporting_command(["go", "test", "./..."], "/r").argv == ["go", "test", "-v", "./..."]
-    assert reporting_command(["npx", "jest"], "/r").argv == [
+    assert reporting_command(["npx", "jest", "--bail"], "/r").argv == [
         *("npx", "jest", "--json", "--outputFile=/r")
     ]
+    assert reporting_command(["pytest", "-x"], "/r").argv == ["pytest", "-x", "--maxfail=0"]
+    assert reporting_command(["cargo", "test"], "/r").argv == ["cargo", "test", "--no-fail-fast"]
     assert reporting_command(["node", "--test"], "/r").argv[-2:] == [
         "--test-reporter-destination=/r",
         "--test",
@@ -203,6 +212,64 @@ def test_the_report_of_jest_names_each_test_with_its_file() -> None:
 def test_what_is_no_report_counts_as_missing(content: bytes) -> None:
     assert read_report(content, "junit", FOLDER) is None
     assert read_report(content, "jest", FOLDER) is None
+
+
+TOO_MANY = PARTS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"<testsuites>" + b"<a/>" * TOO_MANY + b"</testsuites>", "junit"),
+        (b"<testsuite>" * 20_000 + b"</testsuite>" * 20_000, "junit"),
+        (b'{"testResults": [], "more": [' + b"{}," * TOO_MANY + b"{}]}", "jest"),
+        (b"<testsuites>" + b" " * REPORT_BYTES_MAX + b"</testsuites>", "junit"),
+    ],
+    ids=["elements", "depth", "objects", "bytes"],
+)
+def test_a_file_with_too_much_in_it_is_no_report(content: bytes, kind: ReportFormat) -> None:
+    assert read_report(content, kind, FOLDER) is None
+
+
+def test_a_long_title_is_not_repeated_for_each_test() -> None:
+    suite = f'<testsuite name="{"x" * 200_000}" hostname="h">{"<testcase/>" * 20_000}</testsuite>'
+    started = time.process_time()
+    report = read_report(f"<testsuites>{suite}</testsuites>".encode(), "junit", FOLDER)
+    assert report is not None
+    assert report.ran == 20_000
+    assert time.process_time() - started < 1.0
+
+
+def test_only_the_tests_of_suites_are_read() -> None:
+    case = '<testcase name="test_a" file="t.py"/>'
+    text = f"<testsuites><other>{case}</other><testcase>{case}</testcase></testsuites>"
+    report = read_report(text.encode(), "junit", FOLDER)
+    assert report is not None
+    assert [test.name for test in report.tests] == [""]
+
+
+@pytest.mark.parametrize("part", ["[", "a", "a.", " ", "]["])
+def test_hostile_names_are_read_in_linear_time(part: str) -> None:
+    name = part * (1000 // len(part)) + "]"
+    report = Report.of_tests("report", [ReportedTest(None, name, "passed")] * 2000)
+    started = time.process_time()
+    named = report.with_files(["a/" * 200 + "b.py", "a.py"])
+    assert [len(test.function_name) for test in named.tests]
+    assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "bare"),
+    [
+        ("Class::test_x[a[1]]", "Class::test_x", "test_x"),
+        ("sums > adds [] twice", "sums > adds [] twice", "twice"),
+        ("m.Class.test_x", "m.Class.test_x", "test_x"),
+        ("test]", "test]", "test]"),
+    ],
+)
+def test_a_name_without_parameters(name: str, function: str, bare: str) -> None:
+    test = ReportedTest("t.py", name, "passed")
+    assert (test.function, test.function_name) == (("t.py", function), bare)
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{}", b'{"testResults": [1]}', b"[" * 100_000])
@@ -272,6 +339,50 @@ def test_passed_tests_do_not_outweigh_the_exit_code() -> None:
     assert judge_run(run(reported(("a", "passed")), code=None)).outcome == "failed"
 
 
+def test_failed_tests_are_no_pass_whatever_the_exit_code() -> None:
+    failed = reported(("a", "passed"), ("b", "failed"))
+    assert "1 test failed: tests/test_a.py::b" in judge_run(run(failed)).message
+    repeated = reported(("a", "passed"), ("b", "failed"), ("b", "passed"))
+    assert judge_run(run(repeated)).outcome == "passed"
+
+
+PLAIN = """
+def test_a(): pass
+def test_b(): pass
+@mark
+def test_c(): pass
+class TestX:
+    def test_d(self): pass
+    def test_e(self): pass
+class TestY:
+    def test_f(self): pass
+def test_g(): pass
+del test_g
+"""
+
+
+def unexplained(
+    now: Report, text: str = PLAIN, *words: str, others: Sequence[str] = ()
+) -> list[str]:
+    return unexplained_tests(now, {"tests/test_a.py": text}, others, None, words)
+
+
+def test_plain_tests_beside_reported_ones_must_be_reported() -> None:
+    now = reported(("test_a", "passed"), ("TestX::test_d", "passed"))
+    assert unexplained(now) == ["tests/test_a.py::test_b", "tests/test_a.py::TestX::test_e"]
+    assert unexplained(now, PLAIN, "-k", "a") == []
+    assert unexplained(now, PLAIN, "tests/test_a.py::test_a") == []
+    assert unexplained(reported(("test_a", "passed"), ("test_b", "passed"))) == []
+
+
+def test_only_the_tests_themselves_may_skip() -> None:
+    now = reported(("test_a", "passed"), ("test_b", "skipped"), ("test_g", "skipped"))
+    assert unexplained(now) == ["tests/test_a.py::test_b", "tests/test_a.py::test_g"]
+    assert unexplained(now, f"{PLAIN}\npytest.skip") == []
+    assert unexplained(now, others=["def pytest_runtest_setup(): skip()"]) == []
+    assert unexplained_tests(now, {"tests/test_a.py": PLAIN}, (), now, ()) == []
+
+
 def test_skipped_tests_are_no_pass() -> None:
     judgement = judge_run(run(reported(("a", "skipped"))))
     assert judgement.outcome == "failed"
@@ -328,3 +439,15 @@ def test_the_tests_of_the_base_must_pass_in_their_version_of_the_base() -> None:
     judged = judge_base_tests(run(unknown_at_base, code=1), base, files)
     assert "tests/test_a.py::c" in judged.message
     assert judge_base_tests(run(None), base, files).outcome == "failed"
+
+
+def test_thousands_of_renamed_tests_are_looked_up_in_linear_time() -> None:
+    """A search of the text for each of them would need many seconds."""
+    names = [f"test_{number}" for number in range(5000)]
+    text = "\n".join(f"def {name}_new(): ..." for name in names * 3)
+    before = [ReportedTest("t.py", name, "passed") for name in (*names, "test_kept")]
+    now = [ReportedTest("t.py", f"{name}_new", "passed") for name in names]
+    started = time.process_time()
+    missing = missing_tests(before, now, {"t.py": text + "\ntest_kept"})
+    assert [test.name for test in missing] == ["test_kept"]
+    assert time.process_time() - started < 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -37,7 +38,11 @@ def handoff(files: list[str], prose: str = "Add login") -> WorkerHandoff:
 
 
 def rendered(
-    given: WorkerHandoff, *, branch: str | None = "task/bd-123.2", repo: str = "/r"
+    given: WorkerHandoff,
+    *,
+    branch: str | None = "task/bd-123.2",
+    repo: str = "/r",
+    expectations_change: Sequence[str] = (),
 ) -> str:
     return render_handoff(
         given,
@@ -46,6 +51,7 @@ def rendered(
         base_commit=BASE,
         branch=branch,
         repo=repo,
+        expectations_change=expectations_change,
     )
 
 
@@ -94,6 +100,25 @@ def test_the_wrapper_says_where_to_work_and_how_to_finish() -> None:
     ):
         assert part in text
     assert "any branch" in rendered(handoff(["a"]), branch=None)
+
+
+def test_it_tells_how_tests_are_tested_themselves() -> None:
+    text = " ".join(rendered(handoff(["a"])).split())
+    for rule in (
+        "Tests that you change must also pass as they were in the base",
+        "Some tests are sabotaged and must fail then",
+        "some of your lines are changed, which the tests must notice",
+    ):
+        assert rule in text
+
+
+def test_it_names_the_tests_whose_expectations_change() -> None:
+    given = handoff(["a"])
+    text = rendered(given, expectations_change=["tests/a.py", f"odd{LINE_ENDS}name"])
+    assert 'changes what these tests of the base expect: ["tests/a.py","odd' in text
+    assert len(text.splitlines()) < 50
+    assert embedded_json(text) == given
+    assert "tests of the base expect:" not in rendered(given)
 
 
 def test_the_text_of_a_packet_names_its_own_reports() -> None:

@@ -73,7 +73,11 @@ def test_the_corpus_is_large_and_names_are_unique() -> None:
 def test_the_docs_describe_every_class() -> None:
     page = Path(__file__).parents[3] / "docs" / "explanation" / "honesty.md"
     _, _, classes = page.read_text(encoding="utf-8").partition("## The classes")
-    assert re.findall(r"^\| `([a-z-]+)`", classes, re.MULTILINE) == list(CLASSES)
+    rows = re.findall(r"^\| `([a-z-]+)` \|[^|]*\|([^|]*)\|$", classes, re.MULTILINE)
+    assert [class_ for class_, _ in rows] == list(CLASSES)
+    for class_, refused_by in rows:
+        layers = {hack.defence for hack in HACKS if hack.class_ == class_}
+        assert layers <= set(re.findall("`([a-z_]+)`", refused_by)), class_
 
 
 @pytest.mark.parametrize("hack", HACKS, ids=lambda hack: hack.name)

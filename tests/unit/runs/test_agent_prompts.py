@@ -40,6 +40,13 @@ def test_the_first_prompt_says_what_to_do_and_how_to_finish() -> None:
         assert words in text
 
 
+def test_the_prompts_name_the_tests_whose_expectations_may_change() -> None:
+    task = TASK._replace(expectations_change=["tests/test_login.py"])
+    for text in (run_prompt(task), fix_prompt(task, ["base_tests: no"])):
+        assert "EXPECTATIONS MAY CHANGE: tests/test_login.py\n" in text
+    assert "EXPECTATIONS" not in run_prompt(TASK)
+
+
 def test_the_prompt_of_an_agent_without_our_tools_mentions_none() -> None:
     text = run_prompt(TASK._replace(speaks=False, handoff_file="/s/handoff.json"))
     assert "swarm_complete" not in text

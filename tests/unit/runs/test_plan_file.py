@@ -71,6 +71,28 @@ def test_a_plan_chooses_how_tests_are_tested() -> None:
     assert (required.mutant_seconds, required.canaries) == (300, "on")
 
 
+@pytest.mark.requirement("OWN-13")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("mutants: on", "mutants: must be 'off', 'report' or a mapping such as {require: 0.6}"),
+        ("mutants: 0.6", "mutants: must be 'off', 'report' or a mapping such as {require: 0.6}"),
+        ("mutants: {require: 2}", "mutants.require: must be less than or equal to 1"),
+        (
+            "mutants: {requires: 0.6, require: 1}",
+            "mutants.requires: is not a known key; did you mean 'require'?",
+        ),
+        ("mutants: {}", "mutants.require: is missing"),
+        ("test_summary: all passed", "test_summary: must contain {passed}"),
+    ],
+)
+def test_a_mistake_in_the_verification_is_one_problem_without_names_of_types(
+    text: str, problem: str
+) -> None:
+    (found,) = problems(plan(repos=f"{{app: {{path: app, verification: {{{text}}}}}}}"))
+    assert found.partition(": ")[2] == f"repos.app.verification.{problem}"
+
+
 @pytest.mark.requirement("OWN-12")
 def test_a_plan_chooses_how_work_lands_and_who_reviews_it() -> None:
     more = "landing: squash\nreview: required\n"

@@ -113,3 +113,35 @@ def test_programs_are_those_that_have_to_be_on_the_path() -> None:
     }
     (finding,) = judged(plan, missing_programs={"pytest"})
     assert (finding.path, finding.is_warning) == (("tasks", 0, "criteria", 0), True)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "instead"),
+    [
+        ("Command passes: python -m pytest -k 'a b'", "`Tests pass: python -m pytest -k 'a b'`"),
+        ("Command passes: uv run pytest", "`Tests pass: uv run pytest`"),
+        ("Type check passes: go test ./...", "`Tests pass: go test ./...`"),
+    ],
+)
+def test_a_test_runner_whose_exit_code_alone_counts_is_a_warning(
+    criterion: str, instead: str
+) -> None:
+    (found,) = judged(made({"id": "a", "criteria": ["it works", criterion]}))
+    assert found.is_warning
+    assert found.path == ("tasks", 0, "criteria", 1)
+    assert found.message.endswith(f"write {instead}")
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "Tests pass: pytest",
+        "Command passes: make test",
+        "Command passes: pytest --collect-only",
+        "Command passes: cargo test --no-run",
+        "Command passes: go vet ./...",
+        "Type check passes: mypy",
+    ],
+)
+def test_other_criteria_are_no_warning(criterion: str) -> None:
+    assert judged(made({"id": "a", "criteria": [criterion]})) == []

@@ -36,6 +36,8 @@ def handoff_summary(view: Members, at: datetime) -> Table:
     _add_list(lines, "owns", contract["files_owned"] or ["nothing: it only reads"])
     _add_list(lines, "read only", contract["files_readonly"])
     _add_list(lines, "done when", contract["success_criteria"])
+    changing = view["policy"].get("expectations_change", [])
+    _add_list(lines, "may change", [f"what tests expect in {pattern}" for pattern in changing])
     _add_list(lines, "after", contract["dependencies_completed"])
     _add_list(lines, "waived", [_waiver(waiver) for waiver in view["waivers"]], "yellow")
     return lines

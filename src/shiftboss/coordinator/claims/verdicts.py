@@ -32,6 +32,7 @@ from shiftboss.rules.claims.handoffs import (
     Handoff,
 )
 from shiftboss.rules.claims.receipt_content import receipt_body, receipt_id_of
+from shiftboss.rules.claims.verdicts import proves_held_out_tests
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.handoff_port import ReceiptRow
@@ -55,16 +56,28 @@ def settle(
     if taken is None:
         return "void"
     claim, held, handoff = taken
-    if verdict.base_commit != handoff.base_commit:
-        raise InvalidRequest(
-            f"verdict: the base of {claim.task_id} is {handoff.base_commit}", field="verdict"
-        )
+    _check_verdict(verdict, handoff)
     record_verified_state(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
         return "accepted"
     _refuse(tx, claim, held, handoff, verdict, now_ms)
     return "refused"
+
+
+def _check_verdict(verdict: Verdict, handoff: Handoff) -> None:
+    """Refuse a verdict on something else, and one that accepts less than the contract demands."""
+    if verdict.base_commit != handoff.base_commit:
+        raise InvalidRequest(
+            f"verdict: the base of {handoff.task_id} is {handoff.base_commit}", field="verdict"
+        )
+    if verdict.accepted and handoff.held_out is not None and not proves_held_out_tests(verdict):
+        raise InvalidRequest(
+            f"verdict: {handoff.task_id} has held-out tests, and the verdict does not say that "
+            "they pass",
+            field="verdict",
+            hint="use a verifier of the same version as the server",
+        )
 
 
 def put_off(

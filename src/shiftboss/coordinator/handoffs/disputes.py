@@ -10,7 +10,7 @@ from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.handoffs.spawn import check_describable, put_in_force
-from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import check_criteria, check_runs_held_out
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
 from shiftboss.coordinator.runs.holds import OPEN_QUESTIONS_READ_MAX
@@ -30,11 +30,14 @@ from shiftboss.protocol.handoffs import (
     handoff_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import dispute_question
+from shiftboss.rules.claims.escalations import check_not_answered, dispute_question
 from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim
+from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction
+
+ANSWERED_READ_MAX = 20
 
 
 def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: int) -> DisputeView:
@@ -70,6 +73,8 @@ def dispute_of_holder(
     earlier = _open_dispute(tx, held)
     if earlier is not None:
         return earlier
+    answered = tx.answered_disputes(held.swarm_id, held.task_id, held.epoch, ANSWERED_READ_MAX)
+    check_not_answered(dispute, answered, handoff.created_at_ms)
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
     # The swarm is locked, so nobody else takes this number.
     newest = tx.questions(held.swarm_id, 1, only_open=False)
@@ -144,15 +149,24 @@ def amend(tx: Transaction, request: AmendHandoffRequest, now_ms: int) -> Handoff
         raise StaleContract(request.bead_id, request.version or 0, handoff.version)
     _check_amendable(tx, handoff)
     amended = _amended(handoff, request, now_ms)
+    if request.success_criteria is not None:
+        check_runs_held_out(tx.held_out_tests(handoff), request.success_criteria)
     put_in_force(tx, amended, now_ms)
     questions.answer_disputes(
         tx,
         request.swarm_id,
         request.bead_id,
-        f"The contract has version {amended.version} now: {request.reason}",
+        f"The contract has version {amended.version} now: {request.reason}{_changing(request)}",
         now_ms,
     )
     return show(tx, request.swarm_id, request.bead_id, None)
+
+
+def _changing(request: AmendHandoffRequest) -> str:
+    """What the worker that waits for the answer could not know without asking again."""
+    if not request.expectations_change:
+        return ""
+    return f" (tests may change what they expect in {', '.join(request.expectations_change)})"
 
 
 def check_amendment(tx: Transaction, request: AmendHandoffRequest, policy: ActivePolicy) -> None:

@@ -11,7 +11,6 @@ from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.handoffs.spawn import put_in_force
-from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     AlreadyAnswered,
@@ -40,6 +39,7 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
+from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted

@@ -24,7 +24,6 @@ from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.handoffs.spawn_checks import (
     SpawnPolicy,
     check_request,
-    normalised_paths,
     refuse_held_out,
 )
 from shiftboss.coordinator.idempotency import write_once
@@ -67,6 +66,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
+from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.store.port import Store, Transaction
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 
@@ -11,11 +10,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import (
-    check_held_out,
-    normalised_paths,
-    normalised_policy,
-)
+from shiftboss.coordinator.handoffs.spawn_checks import check_held_out
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
@@ -33,6 +28,7 @@ from shiftboss.protocol.handoffs import (
     Context,
     Contract,
     Escalation,
+    VerificationPolicy,
     WorkerHandoff,
     canonical_json,
     handoff_hash,
@@ -40,6 +36,8 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
+from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
+from shiftboss.rules.claims.spawn_requests import made_contract, request_digest
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
@@ -83,7 +81,7 @@ def spawn(
     if policy is not None and (repo_name is not None or request.traits):
         choice = choose_model("worker", request.traits, policy.settings.models)
         proposed = proposed._replace(model=choice.model)
-    if current is not None and _is_repeat(current, proposed, replace=replace):
+    if current is not None and _is_repeat(request, current, proposed, replace=replace):
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         in_force = current
         if planned and not current.planned:
@@ -203,16 +201,14 @@ def _handoff(
     stored = tx.dependencies(request.swarm_id, request.bead_id) if task else []
     dependencies = list(dict.fromkeys([*request.dependencies_completed, *stored]))
     title = request.subtask_title or (task.title if task else request.bead_id)
-    readonly = request.files_readonly
     return WorkerHandoff(
-        contract=Contract(
-            task_id=request.bead_id,
-            files_owned=normalised_paths(request.files, "files"),
-            files_readonly=survey.files_readonly
-            if readonly is None
-            else normalised_paths(readonly, "files_readonly"),
-            dependencies_completed=dependencies,
-            success_criteria=request.success_criteria or survey.success_criteria,
+        contract=new_contract(
+            request.bead_id,
+            files=request.files,
+            files_readonly=request.files_readonly,
+            criteria=request.success_criteria,
+            dependencies=dependencies,
+            generated=survey,
         ),
         context=Context(
             epic_summary=request.epic_summary or _epic_summary(tx, request),
@@ -276,7 +272,7 @@ def _row(
         strategy=request.strategy,
         reason="spawned" if current is None else "replaced by the operator",
         created_at_ms=now_ms,
-        said=_digest(request),
+        said=request_digest(request),
         repo_id=survey.identity,
         landing=request.landing,
         review=request.review,
@@ -284,19 +280,20 @@ def _row(
     )
 
 
-def _digest(request: SpawnSubtaskRequest) -> str:
-    """Identifies a request by everything except `submit` and `merges`, which ask for something
-    else. Held-out tests are part of it, although they are in no handoff."""
-    content = request.model_dump(mode="json", exclude={"submit", "merges"})
-    return hashlib.sha256(canonical_json(content)).hexdigest()
-
-
-def _is_repeat(current: Handoff, proposed: Handoff, *, replace: bool) -> bool:
+def _is_repeat(
+    request: SpawnSubtaskRequest, current: Handoff, proposed: Handoff, *, replace: bool
+) -> bool:
     """Whether a request repeats the one that led to this contract. Base, imports and neighbouring
-    tasks may have changed since. A `replace` undoes a contract that was widened since."""
-    if current.said != proposed.said or current.repo != proposed.repo:
+    tasks may have changed since. A `replace` undoes what was amended or granted since."""
+    if current.repo != proposed.repo or not made_contract(request, current.said):
         return False
-    return not replace or _owned(current) == _owned(proposed)
+    return not replace or _enforced(current) == _enforced(proposed)
+
+
+def _enforced(handoff: Handoff) -> tuple[Contract, VerificationPolicy]:
+    """As types: a row of an earlier version lacks the members of the policy that are new."""
+    body = WorkerHandoff.model_validate_json(handoff.body)
+    return body.contract, VerificationPolicy.model_validate_json(handoff.policy)
 
 
 def _owned(handoff: Handoff) -> list[str]:

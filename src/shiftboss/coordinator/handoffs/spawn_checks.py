@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
-from shiftboss.protocol.handoffs import PATHS_MAX, HeldOutTests, VerificationPolicy
+from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.rules.claims.held_out import (
@@ -16,12 +16,11 @@ from shiftboss.rules.claims.held_out import (
     invalid_paths,
     is_too_large,
 )
-from shiftboss.rules.paths.braces import normalize_patterns
-from shiftboss.rules.paths.patterns import count_wildcards
-
-T = TypeVar("T")
-# Of all patterns of a list, after braces are expanded.
-PATHS_WILDCARDS_MAX: Final = 2 * PATHS_MAX
+from shiftboss.rules.claims.new_contracts import (
+    normalised_paths,
+    normalised_policy,
+    parse_each,
+)
 
 
 def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
@@ -39,46 +38,9 @@ def check_criteria(criteria: Sequence[str]) -> None:
     _check_each(criteria, "success_criteria", parse_criterion)
 
 
-def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
-    """The patterns in their normal form, with braces expanded."""
-    expanded: dict[str, None] = {}
-    for patterns in _parse_each(paths, field, normalize_patterns):
-        expanded.update(dict.fromkeys(patterns))
-        if len(expanded) > PATHS_MAX:
-            raise InvalidRequest(
-                f"{field}: stands for more than {PATHS_MAX} patterns",
-                field=field,
-                hint="name folders instead of files",
-            )
-    wildcards = sum(map(count_wildcards, expanded))
-    if wildcards > PATHS_WILDCARDS_MAX:
-        raise InvalidRequest(
-            f"{field}: has {wildcards} wildcards; at most {PATHS_WILDCARDS_MAX} are allowed",
-            field=field,
-            hint="name folders instead of globs; braces multiply the wildcards",
-        )
-    return list(expanded)
-
-
-def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
-    """Raises InvalidRequest for a pattern that is unusable."""
-    lists = ("generated", "expectations_change")
-    return policy.model_copy(
-        update={name: normalised_paths(getattr(policy, name), f"policy.{name}") for name in lists}
-    )
-
-
 def _check_each(texts: Sequence[str], field: str, parse: Callable[[str], object]) -> None:
-    for _ in _parse_each(texts, field, parse):
+    for _ in parse_each(texts, field, parse):
         pass
-
-
-def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> Iterator[T]:
-    for number, text in enumerate(texts):
-        try:
-            yield parse(text)
-        except ValueError as error:
-            raise InvalidRequest(f"{field}.{number}: {error}", field=f"{field}.{number}") from None
 
 
 def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
@@ -112,6 +74,19 @@ def check_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:
     if problem is not None:
         field = "held_out.criterion" if tests.criterion is not None else "held_out"
         raise InvalidRequest(f"{field}: {problem}", field=field)
+
+
+def check_runs_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:
+    """Raises InvalidRequest if held-out tests that are kept would not be run by these criteria of
+    an amended contract."""
+    if tests is not None and criterion_problem(tests.criterion, criteria) is not None:
+        raise InvalidRequest(
+            "success_criteria: one of them must run tests, because only they run the held-out "
+            "tests of the task",
+            field="success_criteria",
+            hint="keep one such as `Tests pass: COMMAND`, or replace the contract (handoff spawn "
+            "with --replace)",
+        )
 
 
 def refuse_held_out(request: SpawnSubtaskRequest) -> None:

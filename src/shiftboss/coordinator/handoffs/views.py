@@ -21,6 +21,7 @@ def prompt_of(handoff: Handoff) -> str:
         base_commit=handoff.base_commit,
         branch=handoff.branch,
         repo=handoff.repo,
+        expectations_change=json.loads(handoff.policy).get("expectations_change", []),
     )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from shiftboss.evidence.checks.canary import sabotage_files
 from shiftboss.evidence.checks.commit import ClaimedCommit
-from shiftboss.evidence.checks.held_out import HeldOutRun, check_held_out, not_failing
+from shiftboss.evidence.checks.held_out import check_held_out
 from shiftboss.evidence.checks.kept_tests import FILE_BYTES_MAX
 from shiftboss.evidence.checks.proof import Proof, judged_tests
 from shiftboss.evidence.checks.scope import ClaimedWork
+from shiftboss.evidence.checks.test_files import unexplained_problem
 from shiftboss.evidence.checks.test_runs import BaseRuns, CommitUnderTest, run_tests
 from shiftboss.evidence.mirror.checkout import (
     CheckoutWithSetup,
@@ -22,13 +22,16 @@ from shiftboss.evidence.mirror.checkout import (
     unrunnable_command,
 )
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
-from shiftboss.rules.claims.test_runs.judgement import CommandRun, judge_run
-from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
+from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
+from shiftboss.rules.paths.patterns import Scope
 from shiftboss.system.background_delete import BackgroundDelete
 
 FREE_TEXT: Final = "no command can check it"
@@ -86,8 +89,9 @@ class CriteriaCheck:
         return [*(self._setup or ()), *criteria, *held_out]
 
     async def _held_out(self, criteria: Sequence[CheckOutcome]) -> list[CheckOutcome]:
-        """Only for work that the worker's own tests do not refuse already."""
-        if self._work is None or not all(check.holds for check in criteria):
+        """Only for work that is not refused already, as it is not by a check that is waived."""
+        waivers = self._job.waivers
+        if self._work is None or not all(with_waivers(check, waivers).holds for check in criteria):
             return []
         results = [check.result for check in criteria if check.result.check == "criterion"]
         green = {
@@ -98,38 +102,10 @@ class CriteriaCheck:
         checked = await check_held_out(self._run_with_files, self._job, green)
         if checked is None:
             return []
-        if checked.result.outcome == "passed" and self._job.policy.canaries == "on":
-            checked = await self._sabotaged_held_out(checked)
         return [checked]
 
-    async def _sabotaged_held_out(self, checked: CheckOutcome) -> CheckOutcome:
-        """Code that forges a report when it sees a test that it does not know is noticed here."""
-        assert self._job.held_out is not None
-        sabotaged = await asyncio.to_thread(sabotage_files, self._job.held_out)
-        if sabotaged is None:
-            return checked
-        again = await check_held_out(
-            self._run_with_files, self._job.model_copy(update={"held_out": sabotaged}), {}
-        )
-        assert again is not None
-        return checked if again.result.outcome == "failed" else not_failing(checked)
-
-    async def _run_with_files(
-        self, overlay: Mapping[str, bytes], argv: Sequence[str]
-    ) -> HeldOutRun:
-        run = await self._tested.run(argv, overlay)
-        if run is None:
-            return HeldOutRun(None, (), None, 0)
-        report = run.report
-        if run.must_report and report is not None and report.source != "report":
-            report = None  # only printed, which the code under test can do as well
-        return HeldOutRun(
-            run.result.exit_code,
-            report.tests if report is not None else (),
-            report.totals if report is not None else None,
-            run.result.duration_ms,
-            run.result.sandbox,
-        )
+    async def _run_with_files(self, overlay: Overlay, argv: Sequence[str]) -> CommandRun | None:
+        return await self._tested.run_with(argv, overlay)
 
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self._mirror, self._commit, self._job, self._deletion)
@@ -162,7 +138,12 @@ class CriteriaCheck:
         base = None
         if judgement.outcome != "failed":
             base = await self._base_runs.report(self._mirror, self._base, criterion.argv, self._job)
-            judgement = judge_run(run, base, await self._changed_tests())
+            base = _without(base, self._job.policy.expectations_change)
+            changed = await self._changed_tests()
+            judgement = await asyncio.to_thread(judge_run, run, base, changed)
+        if judgement.outcome == "passed":
+            problem = await unexplained_problem(self._tested, criterion.argv, run, base, {})
+            judgement = judgement if problem is None else Judgement("failed", problem)
         checked = judged_tests("criterion", text, run, judgement)
         if judgement.outcome != "passed" or self._work is None:
             return [checked]
@@ -190,3 +171,12 @@ class CriteriaCheck:
             return unrunnable_command("criterion", text, skipped_by(failed_setup))
         self._setup, self._failed_setup = setup, failed_setup
         return unverifiable("criterion", skipped_by(failed_setup), text)
+
+
+def _without(base: Report | None, patterns: Sequence[str]) -> Report | None:
+    """Without the tests of files whose expectations the task changes."""
+    changing = Scope(patterns)
+    if base is None or not patterns or not base.tests:
+        return base
+    tests = [test for test in base.tests if not changing.covers(test.file or "")]
+    return Report.of_tests(base.source, tests)

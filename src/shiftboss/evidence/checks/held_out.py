@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from shiftboss.protocol.handoffs import held_out_hash
+from shiftboss.errors import UnwritableCheckout
+from shiftboss.evidence.checks.canary import CANARIES_MAX, options_of, sabotaged_files
+from shiftboss.evidence.mirror.overlays import Overlay
+from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
 from shiftboss.protocol.verdicts import CheckResult, TestTotals, VerificationJob, Violation
+from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_options
+from shiftboss.rules.claims.canaries.sabotage import choose_sabotages
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.held_out import (
-    HeldOutCase,
     HeldOutResult,
-    judge_run,
+    judge_held_out,
     passed_message,
     runs_tests,
 )
+from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome
 
 # Stands for the held-out criterion, which names paths that the worker must not see.
@@ -32,20 +39,8 @@ _NOT_RUN_HINT: Final = (
 )
 
 
-class HeldOutRun(NamedTuple):
-    """How a command with tests ended. `totals` is None if the runner reported no tests, `cases` is
-    empty if it reported only their number."""
-
-    exit_code: int | None
-    cases: Sequence[HeldOutCase]
-    totals: TestTotals | None
-    duration_ms: int
-    sandbox: str | None = None
-
-
-# Runs a command in a clean checkout with these files written over it. Raises OSError if they cannot
-# be written.
-RunWithFiles = Callable[[Mapping[str, bytes], Sequence[str]], Awaitable[HeldOutRun]]
+# Runs a command in a checkout with the held-out files. None if its setup fails.
+RunWithFiles = Callable[[Overlay, Sequence[str]], Awaitable[CommandRun | None]]
 
 
 async def check_held_out(
@@ -56,21 +51,103 @@ async def check_held_out(
     tests = job.held_out
     if tests is None:
         return None
-    own = tests.criterion
-    criteria = [own] if own is not None else _test_criteria(job)
-    overlay = {path: text.encode() for path, text in tests.files.items()}
+    # Touched like sabotaged files, so that these cannot be told from the others.
+    files = await asyncio.to_thread(sabotaged_files, tests.files)
+    overlay = Overlay(files, after_setup=True)
+    checked, runs = await _check(run, overlay, job, tests, green)
+    if not checked.holds and job.policy.setup:
+        # The criterion may run what the setup has made of the tests, such as a compiled copy. This
+        # is tried only now, because the setup then runs again, without a network.
+        overlay = Overlay(files, is_secret=True)
+        built, runs = await _check(run, overlay, job, tests, green)
+        checked = built if built.holds else checked
+    if not checked.holds or job.policy.canaries == "off":
+        return checked
+    return await _sabotage(run, overlay, job, tests, checked, runs)
+
+
+async def _sabotage(
+    run: RunWithFiles,
+    overlay: Overlay,
+    job: VerificationJob,
+    tests: HeldOutTests,
+    checked: CheckOutcome,
+    runs: Sequence[CommandRun | None],
+) -> CheckOutcome:
+    """Code that forges a report when it sees a test that it does not know is noticed here."""
+    passed = _joined(runs)
+    options = await asyncio.to_thread(options_of, tests.files)
+    if passed.tests:
+        options = await asyncio.to_thread(passing_options, options, passed)
+    if not options:
+        message = f"{checked.result.message}; none of them can be sabotaged safely"
+        update = {"outcome": "unverifiable", "message": message}
+        return CheckOutcome(checked.result.model_copy(update=update))
+    chosen = choose_sabotages(options, secrets.SystemRandom(), CANARIES_MAX)
+    files = await asyncio.to_thread(sabotaged_files, tests.files, chosen)
+    again = await _runs(run, overlay._replace(files=files), job, tests)
+    sabotaged = _joined(again)
+    ended = next((each for each in again if each is not None), None)
+    if ended is None or not sabotaged.tests:
+        return checked if _exit_code(again) != 0 else _not_failing(checked)
+    judged = judge_canaries(chosen, passed, ended._replace(report=sabotaged))
+    as_expected = all(canary.outcome == "failed" for canary in judged.canaries)
+    return checked if as_expected and _exit_code(again) != 0 else _not_failing(checked)
+
+
+def _joined(runs: Sequence[CommandRun | None]) -> Report:
+    """Several criteria may share the held-out tests: each of these must run in one of them."""
+    reports = [report for each in runs if (report := _report(each)) is not None]
+    return Report.of_tests("report", [test for report in reports for test in report.tests])
+
+
+async def _runs(
+    run: RunWithFiles, overlay: Overlay, job: VerificationJob, tests: HeldOutTests
+) -> list[CommandRun | None]:
+    criteria = [tests.criterion] if tests.criterion is not None else _test_criteria(job)
+    return [await run(overlay, _argv(text)) for text in criteria]
+
+
+async def _check(
+    run: RunWithFiles,
+    overlay: Overlay,
+    job: VerificationJob,
+    tests: HeldOutTests,
+    green: Mapping[str, TestTotals],
+) -> tuple[CheckOutcome, Sequence[CommandRun | None]]:
     try:
-        ended = _joined([await run(overlay, _argv(text)) for text in criteria])
-    except OSError:  # the commit has a folder or a link where a file has to be
-        return _outcome(HeldOutResult(0, 0, 0, UNWRITABLE), "")
-    visible = None if own is not None else _sum([green[text] for text in criteria if text in green])
+        runs = await _runs(run, overlay, job, tests)
+    except UnwritableCheckout:
+        return _outcome(HeldOutResult(0, 0, 0, UNWRITABLE), ""), ()
+    visible = None
+    if tests.criterion is None:
+        visible = _sum([green[text] for text in _test_criteria(job) if text in green])
+    reports = [report for each in runs if (report := _report(each)) is not None]
     result = await asyncio.to_thread(
-        judge_run, tests.files, ended.cases, ended.totals, ended.exit_code, visible
+        judge_held_out,
+        tests.files,
+        _joined(runs).tests,
+        _sum([report.totals for report in reports]),
+        _exit_code(runs),
+        visible,
     )
-    return _outcome(result, held_out_hash(tests), ended)
+    return _outcome(result, held_out_hash(tests), runs), runs
 
 
-def not_failing(checked: CheckOutcome) -> CheckOutcome:
+def _report(run: CommandRun | None) -> Report | None:
+    """Not what was only printed, if the runner writes reports: code under test can print, too."""
+    if run is None or run.report is None:
+        return None
+    return run.report if run.report.source == "report" or not run.must_report else None
+
+
+def _exit_code(runs: Sequence[CommandRun | None]) -> int | None:
+    """The first that is not 0. A command whose setup failed has none."""
+    codes = [run.result.exit_code if run is not None else None for run in runs]
+    return next((code for code in codes if code != 0), 0)
+
+
+def _not_failing(checked: CheckOutcome) -> CheckOutcome:
     """The held-out tests pass even when they are sabotaged."""
     result = checked.result.model_copy(update={"outcome": "failed", "message": CANNOT_FAIL})
     violation = Violation(check="held_out", message=CANNOT_FAIL, hint=_NOT_RUN_HINT)
@@ -87,17 +164,6 @@ def _argv(criterion: str) -> Sequence[str]:
     return parsed.argv
 
 
-def _joined(runs: Sequence[HeldOutRun]) -> HeldOutRun:
-    """Several criteria may share the held-out tests: each of these must run in one of them."""
-    return HeldOutRun(
-        exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
-        cases=[case for run in runs for case in run.cases],
-        totals=_sum([run.totals for run in runs if run.totals is not None]),
-        duration_ms=sum(run.duration_ms for run in runs),
-        sandbox=next((run.sandbox for run in runs), None),
-    )
-
-
 def _sum(totals: Sequence[TestTotals]) -> TestTotals | None:
     if not totals:
         return None
@@ -109,20 +175,22 @@ def _sum(totals: Sequence[TestTotals]) -> TestTotals | None:
     )
 
 
-def _outcome(result: HeldOutResult, digest: str, ended: HeldOutRun | None = None) -> CheckOutcome:
+def _outcome(
+    result: HeldOutResult, digest: str, runs: Sequence[CommandRun | None] = ()
+) -> CheckOutcome:
     """Without the exit code and the output, which could tell more than how many tests fail."""
     problem = result.problem
-    totals = ended.totals if ended is not None else None
+    ended = [run.result for run in runs if run is not None]
+    source = next((report.source for run in runs if (report := _report(run)) is not None), None)
     checked = CheckResult(
         check="held_out",
         outcome="passed" if problem is None else "failed",
         message=f"{passed_message(result)}; sha256 {digest}" if problem is None else problem,
         subject=SUBJECT,
-        duration_ms=ended.duration_ms if ended is not None else 0,
-        sandbox=ended.sandbox if ended is not None else None,
-        tests=None
-        if totals is None
-        else TestTotals(source=totals.source, ran=result.ran, passed=result.passed),
+        # In seconds: the exact time could tell the worker something.
+        duration_ms=round(sum(each.duration_ms for each in ended), -3),
+        sandbox=next((each.sandbox for each in ended), None),
+        tests=TestTotals(source=source, ran=result.ran, passed=result.passed) if source else None,
     )
     if problem is None:
         return CheckOutcome(checked)

@@ -17,6 +17,7 @@ from shiftboss.rules.claims.kept_tests import (
 )
 from shiftboss.rules.claims.verdicts import CheckOutcome, passed, passed_unless_violated
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, FileChange, NetChange
+from shiftboss.rules.paths.patterns import Scope
 
 # Parsing a file of this size takes Python a second.
 FILE_BYTES_MAX: Final = 512 * 1024
@@ -37,11 +38,13 @@ class _BlobChange(NamedTuple):
 async def check_tests_kept(mirror: Mirror, net: NetChange, job: VerificationJob) -> CheckOutcome:
     if job.policy.test_removal == "allow":
         return passed("tests_kept", "the policy allows removing tests")
+    changing = Scope(job.policy.expectations_change)
     changes = [
         change
         for file in net.files
         for change in _blob_changes(file)
         if language_of_tests(change.path)
+        and (change.before is None or not changing.covers(change.path))
     ]
     texts = await _texts(mirror, changes)
     revisions = [

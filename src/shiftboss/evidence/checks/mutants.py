@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.changes import DIFFED_FILES_MAX, changed_lines
 from shiftboss.evidence.mirror.mirror import Mirror
-from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.handoffs import MutantsRequired, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, Violation
 from shiftboss.rules.claims.mutants.mutation import (
     LocatedMutation,
@@ -22,13 +22,14 @@ from shiftboss.rules.claims.mutants.outcome import (
     HINT,
     JUDGED_MIN,
     NOTHING_TO_CHANGE,
-    MutantResult,
     MutantRun,
     mutant_verdict,
     reported,
     runs_of,
+    totals,
 )
 from shiftboss.rules.claims.mutants.sources import is_broken, is_mutable, mutations
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.verdicts import CheckOutcome
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
@@ -39,12 +40,11 @@ ALL_BYTES_MAX: Final = 1_000_000
 SECONDS_MAX: Final = 120.0
 # A mutant that needs longer than this and than three green runs counts as an endless loop.
 LIMIT_SECONDS_MIN: Final = 2.0
-# As long as no mutant was noticed and too few were run to judge, the budget is this much longer.
-UNDECIDED_FACTOR: Final = 4.0
 REPORTED_MAX: Final = 50
 
-# Runs the criterion with other contents of some files, for at most so many seconds.
-RunMutant = Callable[[Mapping[str, bytes], float], Awaitable[MutantResult]]
+# Runs the criterion with other contents of some files, for at most so many seconds. None if the
+# setup failed.
+RunMutant = Callable[[Mapping[str, bytes], float], Awaitable[CommandRun | None]]
 
 
 class ChangedWork(NamedTuple):
@@ -56,25 +56,18 @@ class ChangedWork(NamedTuple):
     files: Sequence[FileChange]
 
 
-class GreenRun(NamedTuple):
-    """The run of the criterion without mutants."""
-
-    criterion: str
-    seconds: float
-
-
 async def check_mutants(
     work: ChangedWork,
     policy: VerificationPolicy,
-    green: GreenRun,
+    criterion: str,
+    green: CommandRun,
     run: RunMutant,
     run_with_setup: RunMutant,
     chance: random.Random | None = None,
 ) -> CheckOutcome:
-    """`run` may use a checkout whose setup is done; `run_with_setup` repeats the setup with the
-    mutants: a setup may install or build a copy of the files, which the tests then use."""
-    if policy.mutants == "off":
-        return _checked(green, [], policy, 0)
+    """`green` is the run without mutants. `run` may use a checkout whose setup is done;
+    `run_with_setup` repeats the setup with the mutants: a setup may install or build a copy of the
+    files, which the tests then use."""
     texts = await _texts(work, policy)
     lines = await changed_lines(
         work.mirror, work.before, work.after, [file for file in work.files if file.path in texts]
@@ -82,15 +75,16 @@ async def check_mutants(
     ordered = await asyncio.to_thread(_ordered, texts, lines, chance or random.SystemRandom())
     if not ordered:
         result = CheckResult(
-            check="mutants", outcome="passed", message=NOTHING_TO_CHANGE, subject=green.criterion
+            check="mutants", outcome="passed", message=NOTHING_TO_CHANGE, subject=criterion
         )
         return CheckOutcome(result)
     started_at = time.monotonic()
-    trials = _Trials(texts, policy, green.seconds, run)
+    trials = _Trials(texts, policy, green.result.duration_ms / 1000, run)
     runs = await trials.make(ordered)
     if policy.setup and _is_refused(runs, policy):
         runs = await trials.confirm(ordered, run_with_setup)
-    return _checked(green, runs, policy, round((time.monotonic() - started_at) * 1000))
+    duration_ms = round((time.monotonic() - started_at) * 1000)
+    return _checked(criterion, runs, policy, duration_ms, trials.sandbox)
 
 
 class _Trials:
@@ -112,6 +106,8 @@ class _Trials:
         # When the first run began, without the checkout and the setup before it.
         self._began_at: float | None = None
         self._runs: list[MutantRun] = []
+        # What contained the runs; None if nothing was run.
+        self.sandbox: str | None = None
 
     async def make(self, ordered: Sequence[LocatedMutation]) -> list[MutantRun]:
         """First many mutations at once: one run shows whether the tests look at the work at all.
@@ -122,7 +118,7 @@ class _Trials:
         for located in ordered:
             if not self._has_time() or self._is_clear():
                 break
-            if located not in self._judged():
+            if located not in self._tried():
                 await self._try([located])
         return self._runs
 
@@ -132,28 +128,35 @@ class _Trials:
         survivors = [
             (each.path, each.mutation) for each in self._runs if each.outcome == "survived"
         ]
+        before, self._run, self._runs, self._began_at = self._runs, run, [], None
         at_once = together(survivors)
-        result = await run(mutated_files(self._texts, at_once), self._limit_seconds)
-        runs = runs_of(at_once, result)
-        if runs[0].outcome != "killed":
-            return self._runs
-        if self._policy.mutants == "report":
-            return runs
-        self._run, self._runs, self._began_at = run, [], None
-        return await self.make(ordered)
+        if at_once:
+            await self._try(at_once)
+        if _survivors(self._runs):
+            return before
+        if not _is_noticed(self._runs) or self._policy.mutants != "report":
+            # They cannot be made at once, or single ones are to be counted.
+            self._runs, self._began_at = [], None
+            await self.make(ordered)
+        return self._runs if _is_noticed(self._runs) else before
 
     async def _try(self, located: Sequence[LocatedMutation]) -> None:
         files = mutated_files(self._texts, located)
         for path, content in files.items():
             if await asyncio.to_thread(is_broken, path, content):
-                self._runs += [MutantRun(name, each, "invalid") for name, each in located]
+                # Of several, nobody knows which of them did it.
+                if len(located) == 1:
+                    self._runs.append(MutantRun(*located[0], "invalid"))
                 return
-        result = await self._run(files, self._limit_seconds)
+        run = await self._run(files, self._limit_seconds)
+        if run is not None:
+            self.sandbox = run.result.sandbox
         if self._began_at is None:
-            self._began_at = time.monotonic() - result.duration_ms / 1000
-        self._runs += runs_of(located, result)
+            duration_ms = run.result.duration_ms if run is not None else 0
+            self._began_at = time.monotonic() - duration_ms / 1000
+        self._runs += runs_of(located, run)
 
-    def _judged(self) -> set[LocatedMutation]:
+    def _tried(self) -> set[LocatedMutation]:
         return {(run.path, run.mutation) for run in self._runs if run.at_once == 1}
 
     def _has_time(self) -> bool:
@@ -163,27 +166,35 @@ class _Trials:
         if self._began_at is None:
             return self._expected_seconds <= 2 * self._budget_seconds
         budget = self._budget_seconds
-        if self._is_undecided():
-            budget = max(budget, min(UNDECIDED_FACTOR * budget, SECONDS_MAX))
+        if self._is_undecided() and self._policy.mutant_seconds is None:
+            budget = SECONDS_MAX
         return time.monotonic() - self._began_at + self._expected_seconds <= budget
 
     def _is_undecided(self) -> bool:
-        outcomes = [run.outcome for run in self._runs]
-        return "killed" not in outcomes and outcomes.count("survived") < JUDGED_MIN
+        return not _is_noticed(self._runs) and _survivors(self._runs) < JUDGED_MIN
 
     def _is_clear(self) -> bool:
-        return self._policy.mutants == "report" and _is_unnoticed(self._runs)
+        """Whether the claim is refused, however the other mutants end."""
+        is_unnoticed = not _is_noticed(self._runs) and _survivors(self._runs) >= JUDGED_MIN
+        return self._policy.mutants == "report" and is_unnoticed
 
 
 def _is_refused(runs: Sequence[MutantRun], policy: VerificationPolicy) -> bool:
     """Whether no mutant was noticed, and the claim is refused for it."""
-    outcomes = {run.outcome for run in runs}
-    return "killed" not in outcomes and mutant_verdict(runs, policy.mutants).outcome == "failed"
+    return not _is_noticed(runs) and _verdict(runs, policy).outcome == "failed"
 
 
-def _is_unnoticed(runs: Sequence[MutantRun]) -> bool:
-    outcomes = [run.outcome for run in runs]
-    return "killed" not in outcomes and outcomes.count("survived") >= JUDGED_MIN
+def _verdict(runs: Sequence[MutantRun], policy: VerificationPolicy) -> Judgement:
+    required = policy.mutants if isinstance(policy.mutants, MutantsRequired) else None
+    return mutant_verdict(runs, required)
+
+
+def _is_noticed(runs: Sequence[MutantRun]) -> bool:
+    return any(run.outcome == "killed" for run in runs)
+
+
+def _survivors(runs: Sequence[MutantRun]) -> int:
+    return sum(run.outcome == "survived" for run in runs)
 
 
 async def _texts(work: ChangedWork, policy: VerificationPolicy) -> dict[str, str]:
@@ -230,23 +241,27 @@ def _ordered(
 
 
 def _checked(
-    green: GreenRun, runs: Sequence[MutantRun], policy: VerificationPolicy, duration_ms: int
+    criterion: str,
+    runs: Sequence[MutantRun],
+    policy: VerificationPolicy,
+    duration_ms: int,
+    sandbox: str | None,
 ) -> CheckOutcome:
-    outcome, message = mutant_verdict(runs, policy.mutants)
+    outcome, message = _verdict(runs, policy)
     mutants = reported(runs)
     result = CheckResult(
         check="mutants",
         outcome=outcome,
         message=message,
-        subject=green.criterion,
+        subject=criterion,
         duration_ms=duration_ms,
+        sandbox=sandbox,
         mutants=mutants[:REPORTED_MAX],
+        mutant_totals=totals(mutants) if mutants else None,
     )
     if outcome != "failed":
         return CheckOutcome(result)
-    survivor = next(mutant for mutant in mutants if mutant.killed_by is None)
+    survivor = mutants[0]
     example = f"for example {survivor.path} line {survivor.line}: {survivor.change}"
-    violation = Violation(
-        check="mutants", message=f"{green.criterion}: {message} ({example})", hint=HINT
-    )
+    violation = Violation(check="mutants", message=f"{criterion}: {message} ({example})", hint=HINT)
     return CheckOutcome(result, [violation])

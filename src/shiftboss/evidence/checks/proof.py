@@ -7,18 +7,19 @@ criterion itself, so that the code under test cannot tell them apart by these.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import check_canaries
-from shiftboss.evidence.checks.mutants import ChangedWork, GreenRun, check_mutants
+from shiftboss.evidence.checks.mutants import ChangedWork, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
-from shiftboss.evidence.checks.test_runs import CommitUnderTest
-from shiftboss.evidence.mirror.checkout import failure_hint
+from shiftboss.evidence.checks.test_files import unexplained_problem
+from shiftboss.evidence.checks.test_runs import CommitUnderTest, is_removal_waived
+from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
+from shiftboss.evidence.mirror.overlays import Overlay
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
-from shiftboss.rules.claims.mutants.outcome import MutantResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
@@ -28,10 +29,12 @@ from shiftboss.system.cancellation import run_together
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
+_NOTHING_RAN: Final = Report("report", (), 0, 0)
 _BASE_TESTS_HINT: Final = (
     "the work must pass these tests as they were; if their expectations have to change, the "
     "contract must name them in expectations_change, or ask for a waiver of base_tests"
 )
+_UNWRITABLE: Final = "the setup puts something in the way of test files that are written after it"
 
 
 def judged_tests(
@@ -96,23 +99,37 @@ class Proof:
     async def _base_tests(self) -> CheckOutcome | None:
         """None if the work changed no test of the base, or tests may be removed anyway."""
         policy = self._tested.job.policy
-        if self._base is None or policy.test_removal == "allow":
+        if policy.test_removal == "allow" or is_removal_waived(self._tested.job):
             return None
         overlay = await self._files_of_base()
         if not overlay:
             return None
-        run = await self._tested.run(self._argv, overlay)
+        try:
+            run = await self._tested.run(self._argv, overlay)
+        except UnwritableCheckout:
+            return unrunnable_command("base_tests", self._text, _UNWRITABLE)
         if run is None:
             return unverifiable("base_tests", "not run, the setup failed", self._text)
-        changed = Scope(policy.expectations_change)
-        base = self._base._replace(
-            tests=[test for test in self._base.tests if not changed.covers(test.file or "")]
-        )
-        return judged_tests(
-            "base_tests", self._text, run, judge_base_tests(run, base, overlay.keys())
-        )
+        base = self._base or _NOTHING_RAN
+        judgement = judge_base_tests(run, base, overlay.keys())
+        if judgement.outcome == "passed":
+            judgement = await self._test_base_tests(run, base, overlay) or judgement
+        return judged_tests("base_tests", self._text, run, judgement)
 
-    async def _files_of_base(self) -> dict[str, bytes | None]:
+    async def _test_base_tests(
+        self, run: CommandRun, base: Report, overlay: Mapping[str, bytes]
+    ) -> Judgement | None:
+        """Code under test can tell the versions of a test file apart, and lie only to the old one:
+        the same is asked about this run as about the criterion. None if nothing is wrong."""
+        problem = await unexplained_problem(self._tested, self._argv, run, base, overlay)
+        if problem is not None:
+            return Judgement("failed", problem)
+        if self._tested.job.policy.canaries == "off" or run.report is None or not run.report.tests:
+            return None
+        canary = await check_canaries(self._tested, self._text, self._argv, run, overlay)
+        return None if canary.holds else Judgement("failed", canary.result.message)
+
+    async def _files_of_base(self) -> dict[str, bytes]:
         """The test files of the base that the work changed or deleted, as they were."""
         changed = Scope(self._tested.job.policy.expectations_change)
         blobs = {
@@ -132,7 +149,10 @@ class Proof:
     async def _canaries(self) -> CheckOutcome | None:
         if self._tested.job.policy.canaries == "off":
             return None
-        return await check_canaries(self._tested, self._text, self._argv, self._green)
+        try:
+            return await check_canaries(self._tested, self._text, self._argv, self._green)
+        except UnwritableCheckout:
+            return unrunnable_command("canary", self._text, _UNWRITABLE)
 
     async def _mutants(self) -> CheckOutcome | None:
         tested = self._tested
@@ -141,30 +161,21 @@ class Proof:
         work = ChangedWork(
             tested.mirror, self._work.commits.start, tested.commit, self._work.net.files
         )
-        green = GreenRun(self._text, self._green.result.duration_ms / 1000)
         async with ReusedCheckout(tested.checkout) as reused:
 
-            async def run(files: Mapping[str, bytes], seconds: float) -> MutantResult:
+            async def run(files: Mapping[str, bytes], seconds: float) -> CommandRun | None:
                 async with reused.with_files(files) as checkout:
-                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+                    return await tested.run_in(checkout, self._argv, seconds)
 
-            async def run_with_setup(files: Mapping[str, bytes], seconds: float) -> MutantResult:
-                commit = await tested.mirror.variant(tested.commit, files)
-                async with replace(tested, commit=commit).checkout() as checkout:
-                    return _mutant_result(await tested.run_in(checkout, self._argv, seconds))
+            async def run_with_setup(
+                files: Mapping[str, bytes], seconds: float
+            ) -> CommandRun | None:
+                async with tested.checkout(Overlay(files)) as checkout:
+                    return await tested.run_in(checkout, self._argv, seconds)
 
-            return await check_mutants(work, tested.job.policy, green, run, run_with_setup)
-
-
-def _mutant_result(run: CommandRun | None) -> MutantResult:
-    if run is None:  # the setup failed
-        return MutantResult(None)
-    tests = run.report.tests if run.report is not None else ()
-    failed = next((test.label for test in tests if test.outcome == "failed"), None)
-    result = run.result
-    return MutantResult(
-        result.exit_code, failed, result.timed_out, result.output_tail, result.duration_ms
-    )
+            return await check_mutants(
+                work, tested.job.policy, self._text, self._green, run, run_with_setup
+            )
 
 
 def _changed_base_path(file: FileChange) -> str | None:

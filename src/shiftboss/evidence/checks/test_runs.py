@@ -12,18 +12,19 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
 from shiftboss.rules.claims.test_runs.reported import Report
-from shiftboss.rules.claims.test_runs.runners import reporting_command
+from shiftboss.rules.claims.test_runs.runners import ReportingCommand, reporting_command
 from shiftboss.system.background_delete import BackgroundDelete
 
 # A runner that prints each test prints this much about 50,000 of them.
@@ -43,21 +44,41 @@ async def run_tests(
 ) -> CommandRun:
     """`paths` are the files of the commit. The name of the report does not tell the code under test
     for which purpose it runs."""
-    report_file = checkout.checkout.home / f"report-{secrets.token_hex(8)}"
+    report_file = checkout.home / f"report-{secrets.token_hex(8)}"
     command = reporting_command(argv, str(report_file))
     result = await checkout.run(
         command.argv, command.environment, seconds=seconds, output_bytes=TEST_OUTPUT_BYTES
     )
-    content = await asyncio.to_thread(_read_regular_file, report_file)
-    report = None
-    if content is not None:
-        report = read_report(content, command.format, str(checkout.checkout.files))
-    if report is None:
-        report = printed_report(command.runner, result.output_tail, job.policy.test_summary)
-    if report is not None:
-        report = report.with_files(paths)
+    printed = _Printed(result.output_tail, job.policy.test_summary)
+    report = await asyncio.to_thread(
+        _read_tests, report_file, command, checkout.files, printed, paths
+    )
     evidence = replace(result, output_tail=result.output_tail[-EVIDENCE_CHARACTERS:])
     return CommandRun(command.runner, command.must_report, evidence, report)
+
+
+class _Printed(NamedTuple):
+    """The output of a runner. `summary` says how its summary looks, if the policy does."""
+
+    output: str
+    summary: str | None
+
+
+def _read_tests(
+    report_file: Path,
+    command: ReportingCommand,
+    folder: Path,
+    printed: _Printed,
+    paths: Collection[str],
+) -> Report | None:
+    """What was reported, to the file or in the output. Takes a second if it was made to."""
+    report = None
+    content = _read_regular_file(report_file)
+    if content is not None:
+        report = read_report(content, command.format, str(folder))
+    if report is None:
+        report = printed_report(command.runner, printed.output, printed.summary)
+    return report.with_files(paths) if report is not None else None
 
 
 def _read_regular_file(path: Path) -> bytes | None:
@@ -81,15 +102,26 @@ class CommitUnderTest:
     deletion: BackgroundDelete
 
     def checkout(
-        self, overlay: Mapping[str, bytes | None] = MappingProxyType({})
+        self, overlay: Overlay = NO_OVERLAY
     ) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self.mirror, self.commit, self.job, self.deletion, overlay)
 
     async def run(
-        self, argv: Sequence[str], overlay: Mapping[str, bytes | None] = MappingProxyType({})
+        self, argv: Sequence[str], files: Mapping[str, bytes] = MappingProxyType({})
     ) -> CommandRun | None:
-        """In a new checkout, with the files of `overlay`. None if its setup fails."""
-        tested = replace(self, paths={*self.paths, *overlay})
+        """In a new checkout of the commit with other `files`. None if its setup fails.
+
+        If the setup fails with these files, it does not see them: it may run tests itself, and code
+        of the worker must not be able to prevent the run.
+        """
+        run = await self.run_with(argv, Overlay(files))
+        if run is None and files:
+            run = await self.run_with(argv, Overlay(files, after_setup=True))
+        return run
+
+    async def run_with(self, argv: Sequence[str], overlay: Overlay) -> CommandRun | None:
+        """None if the setup fails."""
+        tested = replace(self, paths={*self.paths, *overlay.files})
         async with self.checkout(overlay) as checkout:
             return await tested.run_in(checkout, argv)
 
@@ -123,7 +155,7 @@ class BaseRuns:
         self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
     ) -> Report | None:
         """None: the tests could not be counted, or the policy allows their removal."""
-        if job.policy.test_removal == "allow" or _is_waived(job):
+        if job.policy.test_removal == "allow" or is_removal_waived(job):
             return None
         path = self._folder / _key(mirror, base, argv, job)
         try:
@@ -143,7 +175,7 @@ class BaseRuns:
         paths = [raw.decode(errors="backslashreplace") for raw in listed.split(b"\0") if raw]
         run = await CommitUnderTest(mirror, base, paths, job, self._deletion).run(argv)
         if run is None:
-            return None, True
+            return None, False
         if run.result.exit_code is None:
             return None, run.result.timed_out
         return run.report, True
@@ -158,7 +190,7 @@ class BaseRuns:
             file.unlink()
 
 
-def _is_waived(job: VerificationJob) -> bool:
+def is_removal_waived(job: VerificationJob) -> bool:
     """A waiver that lets tests be removed also waives the comparison."""
     return any(waiver.check == "tests_kept" for waiver in job.waivers)
 

@@ -11,9 +11,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
 from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
@@ -25,6 +27,7 @@ BackendName = Literal["namespaces", "bubblewrap"]
 SHARED_MEMORY_MEGABYTES: Final = 1024
 # Generous: on a busy machine, the trial must not fail because of the time.
 _TRIAL_LIMITS: Final = Limits(seconds=60, megabytes=512)
+RETRY_SECONDS: Final = 60.0
 _TEMPORARY_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108
 
@@ -168,14 +171,37 @@ def _bubblewrap_mount(mount: Mount) -> list[str]:
     return ["--bind" if mount.kind == "write" else "--ro-bind", mount.source, mount.target]
 
 
-_found: list[Backend] = []
+class BackendSearch:
+    """Remembers what was found. That nothing was found holds for a minute only: a trial can fail
+    because the machine is busy, and commands must not stay uncontained because of it."""
+
+    def __init__(
+        self, attempt: Callable[[], Awaitable[Backend]], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._attempt = attempt
+        self._now = now
+        self._found: Backend | None = None
+        self._found_at = 0.0
+        # A lock belongs to an event loop, and a process can have several one after the other.
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
+
+    async def backend(self) -> Backend:
+        """Callers at the same time share one trial."""
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            if self._found is None or self._is_outdated(self._found):
+                self._found = await self._attempt()
+                self._found_at = self._now()
+            return self._found
+
+    def _is_outdated(self, found: Backend) -> bool:
+        return found.name is None and self._now() - self._found_at >= RETRY_SECONDS
 
 
 async def find_backend() -> Backend:
-    """What contains commands here. Tried out once in each process, with a real command."""
-    if not _found:
-        _found.append(await _try_backends())
-    return _found[0]
+    """What contains commands here. Tried out with a real command, in each process."""
+    return await _search.backend()
 
 
 async def _try_backends() -> Backend:
@@ -209,3 +235,6 @@ async def _failure_of(backend: Backend) -> str | None:
         return None
     lines = result.output_tail.strip().splitlines()
     return (lines[-1] if lines else result.message)[:200]
+
+
+_search = BackendSearch(_try_backends)

@@ -27,6 +27,7 @@ from shiftboss.system.processes import (
     become_subreaper,
     descendants,
     exceeded_limit,
+    leave_session_keyring,
     limit_child,
     open_signal_pipe,
 )
@@ -82,8 +83,7 @@ class Supervisor:
         except FileNotFoundError as exc:
             return self._result(None, "not_started", f"not found: {exc.filename}")
         except subprocess.SubprocessError:
-            self._drain()
-            return self._result(None, "not_contained", self._tail.decode(errors="replace"))
+            return self._not_prepared()
         except (OSError, ValueError) as exc:
             return self._result(None, "not_started", f"cannot be started: {exc}")
         children = Children(process.pid, self._signals)
@@ -97,6 +97,14 @@ class Supervisor:
             self._cause = "unending"
         self._drain()
         return self._result(self._exit_code(children), self._cause, "", ended_at)
+
+    def _not_prepared(self) -> dict[str, Any]:
+        """The child could not be prepared, and has printed why."""
+        self._drain()
+        reason = self._tail.decode(errors="replace")
+        if self._job.namespaces is not None:
+            return self._result(None, "not_contained", reason)
+        return self._result(None, "not_started", f"cannot be started: {reason}")
 
     def _exit_code(self, children: Children) -> int | None:
         code = children.exit_code
@@ -120,13 +128,15 @@ class Supervisor:
             os.close(self._output_end)
 
     def _prepare_child(self) -> None:
-        limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
-        if self._job.namespaces is not None:
-            try:
+        """Popen tells nothing about an error in here, so it is printed."""
+        try:
+            limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
+            leave_session_keyring()
+            if self._job.namespaces is not None:
                 enter(self._job.namespaces, self._job.folder)
-            except OSError as error:
-                os.write(STANDARD_ERROR, describe_failure(error).encode())
-                raise
+        except OSError as error:
+            os.write(STANDARD_ERROR, describe_failure(error).encode())
+            raise
 
     def _wait(self) -> None:
         """Wait for output, a signal, the end of the lifeline or the next check."""

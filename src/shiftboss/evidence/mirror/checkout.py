@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import stat
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
@@ -24,9 +20,11 @@ from shiftboss.evidence.commands.command import (
 from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, find_backend
 from shiftboss.evidence.mirror.comparison import KeptIndex, compare, keep_index
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay, commit_files, lay_over
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
+from shiftboss.rules.claims.sandbox_traces import looks_contained
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_waived,
@@ -58,7 +56,9 @@ _CONFIG: Final = """\
 
 
 _HINT: Final = "run it in a fresh clone of the commit; the check has the end of its output"
-_CONTAINED_HINT: Final = f"{_HINT}; it ran in a sandbox: see `network` and `sandbox` in the policy"
+_CONTAINED_HINT: Final = (
+    f"{_HINT}; it ran in a sandbox, which may be why: see `network` and `sandbox` in the policy"
+)
 _SANDBOX_HINT: Final = (
     "ask the operator: `shiftboss doctor` on the machine of the verifier says what it lacks; with "
     "`sandbox: auto` in the policy, commands run without a sandbox there"
@@ -141,6 +141,14 @@ class CheckoutWithSetup(NamedTuple):
     setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
+    @property
+    def files(self) -> Path:
+        return self.checkout.files
+
+    @property
+    def home(self) -> Path:
+        return self.checkout.home
+
     async def run(
         self,
         argv: Sequence[str],
@@ -156,7 +164,7 @@ class CheckoutWithSetup(NamedTuple):
             output_bytes=output_bytes or self.limits.output_bytes,
         )
         variables = {**self.environment, **(environment or {})}
-        return await run_command(argv, self.checkout.files, limits, variables, self.sandbox)
+        return await run_command(argv, self.files, limits, variables, self.sandbox)
 
 
 @asynccontextmanager
@@ -165,17 +173,20 @@ async def checkout_with_setup(
     commit: str,
     job: VerificationJob,
     deletion: BackgroundDelete,
-    overlay: Mapping[str, bytes | None] = MappingProxyType({}),
+    overlay: Overlay = NO_OVERLAY,
 ) -> AsyncIterator[CheckoutWithSetup]:
-    """`overlay` has files that are written over those of the commit, after the setup."""
     async with clean_checkout(mirror, commit, deletion) as checkout:
+        if overlay.files and not overlay.after_setup:
+            await commit_files(checkout.files, commit, overlay.files)
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
         for_setup, for_criteria = await _sandboxes(mirror, checkout, job.policy)
+        if overlay.is_secret:
+            for_setup = for_criteria
         prepared = CheckoutWithSetup(checkout, limits, environment, for_setup)
         setup, failed_setup = await _set_up(prepared, mirror, job)
-        if overlay:
-            await asyncio.to_thread(write_overlay, checkout.files, overlay)
+        if overlay.after_setup:
+            await lay_over(checkout.files, overlay.files)
         yield prepared._replace(sandbox=for_criteria, setup=setup, failed_setup=failed_setup)
 
 
@@ -185,7 +196,7 @@ async def _set_up(
     """The results of the setup, and what failed, if something did."""
     if not job.policy.setup:
         return [], None
-    index = await keep_index(prepared.checkout.files)
+    index = await keep_index(prepared.files)
     setup: list[CheckOutcome] = []
     failed_setup: str | None = None
     for text in job.policy.setup:
@@ -248,24 +259,6 @@ def _contain(
     )
 
 
-def write_overlay(folder: Path, overlay: Mapping[str, bytes | None]) -> None:
-    """Write the files, or delete those that are None. The commit may have links in the place of
-    folders: they are replaced, so that nothing outside of the folder is written."""
-    for name, content in overlay.items():
-        file = folder
-        for part in name.split("/")[:-1]:
-            file /= part
-            if file.is_symlink() or not file.is_dir():
-                file.unlink(missing_ok=True)
-                file.mkdir()
-        file /= name.rsplit("/", 1)[-1]
-        mode = file.stat(follow_symlinks=False).st_mode if os.path.lexists(file) else 0o644
-        if content is None or not stat.S_ISREG(mode):
-            shutil.rmtree(file) if stat.S_ISDIR(mode) else file.unlink(missing_ok=True)
-        if content is not None:
-            file.write_bytes(content)
-
-
 def skipped_by(failed_setup: str) -> str:
     return f"not run, the setup failed: {failed_setup}"
 
@@ -294,7 +287,8 @@ def checked_command(
 def failure_hint(check: CheckName, result: CommandResult) -> str:
     if result.sandbox_is_missing:
         return _SANDBOX_HINT
-    return _CONTAINED_HINT if result.is_contained and check != "setup" else _HINT
+    may_be_sandbox = result.is_contained and looks_contained(result.output_tail)
+    return _CONTAINED_HINT if may_be_sandbox and check != "setup" else _HINT
 
 
 def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:

@@ -16,8 +16,7 @@ import re
 import shutil
 import stat
 import tempfile
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +33,6 @@ LOCAL_FETCH_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
-VARIANTS: Final = "refs/variants/"
 PROMISED: Final = "refs/promised/"
 
 _REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
@@ -52,12 +50,12 @@ _ENTRIES_MAX: Final = 500_000
 
 
 class Mirror:
-    """A bare repository with the branches of another one under `refs/repo/`. `hidden` are the
-    folders and files that commands in a checkout must not see."""
+    """A bare repository with the branches of another one under `refs/repo/`. Commands in a checkout
+    must see neither the `hidden` folders and files, nor the state beside the other repository."""
 
-    def __init__(self, path: Path, source: str, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, source: str, hidden: Sequence[Path]) -> None:
         self.path = path
-        self.hidden = hidden
+        self.hidden = [*hidden, *_state_beside(source)]
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
@@ -113,18 +111,6 @@ class Mirror:
         if output.code not in (0, 1):
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
         return output.code == 0
-
-    async def variant(self, commit: str, files: Mapping[str, bytes]) -> str:
-        """The commit as it would be with other contents of some of its files, on no branch. In a
-        checkout of it, nothing shows that the files were changed."""
-        ref = f"{VARIANTS}{uuid.uuid4().hex}"
-        original = await self.output("the commit", "cat-file", "commit", commit)
-        listed = await self.output("the files", "ls-tree", "-z", commit, "--", *files)
-        stream = _variant_stream(ref, original, _modes(listed), files)
-        arguments = ("fast-import", "--quiet", "--cat-blob-fd=1", "--date-format=raw-permissive")
-        made = await self.output("changing a commit", *arguments, stdin=stream)
-        await self.output("changing a commit", "update-ref", "-d", ref)
-        return made.decode().strip()
 
     async def _create(self) -> None:
         """Under a temporary name first: a mirror with its final name is complete."""
@@ -198,36 +184,10 @@ class Mirror:
         return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
 
 
-def _modes(listed: bytes) -> dict[str, str]:
-    """The modes by path of what `git ls-tree -z` has listed."""
-    entries = listed.decode(errors="surrogateescape").split("\0")
-    return {entry.partition("\t")[2]: entry.partition(" ")[0] for entry in entries if "\t" in entry}
-
-
-def _variant_stream(
-    ref: str, original: bytes, modes: Mapping[str, str], files: Mapping[str, bytes]
-) -> bytes:
-    """The input for `git fast-import`, which prints the id of the new commit."""
-    head, _, message = original.partition(b"\n\n")
-    headers = [line.partition(b" ")[::2] for line in head.split(b"\n")]
-    people = [b" ".join(header) for header in headers if header[0] in (b"author", b"committer")]
-    tree = next(value for name, value in headers if name == b"tree")
-    parents = [value for name, value in headers if name == b"parent"]
-    lines = [
-        *(f"commit {ref}".encode(), b"mark :1", *people),
-        *(b"data %d" % len(message), message),
-        *(b"%s %s" % (b"merge" if at else b"from", parent) for at, parent in enumerate(parents)),
-        b'M 040000 %s ""' % tree,
-    ]
-    for path, content in files.items():
-        lines += [f"M {modes[path]} inline {path}".encode(), b"data %d" % len(content), content]
-    return b"\n".join([*lines, b"", b"get-mark :1", b""])
-
-
 class Mirrors:
     """One mirror for each repository, regardless of the work tree that names it."""
 
-    def __init__(self, folder: Path, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[Path]) -> None:
         self._folder = folder
         self._hidden = hidden
         self._mirrors: dict[str, Mirror] = {}
@@ -236,9 +196,7 @@ class Mirrors:
         source = await _source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
-            self._mirrors[source] = Mirror(
-                self._folder / f"{name}.git", source, [*self._hidden, *_state_beside(source)]
-            )
+            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source, self._hidden)
         return self._mirrors[source]
 
 

@@ -22,7 +22,12 @@ import shutil
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -73,11 +78,11 @@ class ReusedCheckout:
         checkout = await self._clean_checkout()
         is_clean = False
         try:
-            originals = await asyncio.to_thread(self._lay_over, checkout.checkout.files, files)
+            with _changing():
+                originals = await asyncio.to_thread(self._lay_over, checkout.files, files)
             yield checkout
-            is_clean = await asyncio.to_thread(self._restore, checkout, originals)
-        except OSError as error:
-            raise EvidenceUnavailable(f"the checkout cannot be changed: {error}") from error
+            with _changing():
+                is_clean = await asyncio.to_thread(self._restore, checkout, originals)
         finally:
             if not is_clean:
                 await self._discard()
@@ -116,6 +121,15 @@ class ReusedCheckout:
             os.utime(path, ns=(original.accessed_ns, original.modified_ns), follow_symlinks=False)
             self._states[str(path)] = _state(path.lstat())
         return True
+
+
+@contextmanager
+def _changing() -> Iterator[None]:
+    """Not around the command itself, whose errors are others."""
+    try:
+        yield
+    except OSError as error:
+        raise EvidenceUnavailable(f"the checkout cannot be changed: {error}") from error
 
 
 class _Original(NamedTuple):

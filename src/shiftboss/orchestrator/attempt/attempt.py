@@ -19,9 +19,9 @@ from shiftboss.orchestrator.attempt.parking import (
     pause_for_quota,
 )
 from shiftboss.orchestrator.attempt.prepare_workspace import (
-    contract_in_force,
     prepare_workspace,
     read_assignment,
+    with_contract_in_force,
 )
 from shiftboss.orchestrator.attempt.questions import AttemptQuestions
 from shiftboss.orchestrator.attempt.workspace import Workspace
@@ -152,10 +152,7 @@ class Attempt:
                 return
             answers = await self._questions.new_answers()
             if answers.texts:
-                contract = await contract_in_force(self._run, workspace)
-                task = task._replace(
-                    files=contract["files_owned"], criteria=contract["success_criteria"]
-                )
+                task = await with_contract_in_force(self._run, workspace, task)
             if answers.has_unread and before == await self._run.branches.tip(workspace.assignment):
                 # The agent had exited before its question was answered, and has not worked yet.
                 checkpoint = {**(task.checkpoint or {}), "instructions": "\n".join(answers.texts)}
@@ -204,6 +201,7 @@ class Attempt:
             description=assignment.description,
             files=contract["files_owned"],
             criteria=contract["success_criteria"],
+            expectations_change=assignment.expectations_change,
             speaks=self._agent.has_tools,
             claims=assignment.agent_claims,
             handoff_file=str(workspace.scratch / "handoff.json"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.rules.prompts.agent_prompts import RunTask
 from shiftboss.worker.bus_task import BusTask
 
 
@@ -40,6 +42,7 @@ async def read_assignment(
         contract_hash=handoff["hash"],
         policy_repo=ci.get("repo"),
         generated=handoff["policy"].get("generated", []),
+        expectations_change=handoff["policy"].get("expectations_change", []),
         model=run.task(task.bead_id).model or settings.model or task.model,
         checkpoint=task.resume_from,
         salvage=task.salvage,
@@ -47,14 +50,27 @@ async def read_assignment(
     )
 
 
-async def contract_in_force(run: RunContext, workspace: Workspace) -> dict[str, Any]:
-    """The contract as it is now: a person may have amended it while the agent waited. Also renews
-    the handoff for the agent; the hooks ask the server before they refuse anything."""
-    bead_id = workspace.assignment.bead_id
-    handoff = (await run.client.call("show_handoff", bead_id=bead_id))["handoff"]
-    (workspace.scratch / "handoff.json").write_text(json.dumps(handoff, indent=2))
-    contract: dict[str, Any] = handoff["contract"]
-    return contract
+async def with_contract_in_force(run: RunContext, workspace: Workspace, task: RunTask) -> RunTask:
+    """With the contract as it is now: a person may have amended it while the agent waited. Also
+    renews the handoff for the agent; the hooks ask the server before they refuse anything."""
+    view = await run.client.call("show_handoff", bead_id=workspace.assignment.bead_id)
+    expectations_change = view["policy"].get("expectations_change", [])
+    _write_handoff(workspace.scratch, view["handoff"], expectations_change)
+    contract = view["handoff"]["contract"]
+    return task._replace(
+        files=contract["files_owned"],
+        criteria=contract["success_criteria"],
+        expectations_change=expectations_change,
+    )
+
+
+def _write_handoff(
+    scratch: Path, handoff: Mapping[str, Any], expectations_change: Sequence[str]
+) -> None:
+    """For agents without our tools. What the tests may expect is in the policy, which they cannot
+    ask for."""
+    changing = {"expectations_change": expectations_change} if expectations_change else {}
+    (scratch / "handoff.json").write_text(json.dumps({**handoff, **changing}, indent=2))
 
 
 def prepare_workspace(
@@ -93,7 +109,7 @@ def prepare_workspace(
             "claims": assignment.agent_claims,
         },
     )
-    (scratch / "handoff.json").write_text(json.dumps(assignment.handoff, indent=2))
+    _write_handoff(scratch, assignment.handoff, assignment.expectations_change)
     workspace.environment.update(_environment(run, workspace, worktree, settings))
     return workspace
 

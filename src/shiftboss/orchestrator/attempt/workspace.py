@@ -31,6 +31,8 @@ class AgentAssignment:
     policy_repo: str | None = None
     # Patterns of files that may change in addition to the contract's.
     generated: list[str] = field(default_factory=list)
+    # Patterns of tests of the base whose expectations the task changes.
+    expectations_change: list[str] = field(default_factory=list)
     model: str | None = None
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import Final
 from shiftboss.errors import TreeUnavailable, UnknownReceipt
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.runner import checked
+from shiftboss.system.fast_import import commit_start, written_note
 
 NOTES_REF: Final = "refs/notes/shiftboss"
 # How often the notes are written again because somebody else wrote some in the meantime.
@@ -86,19 +87,13 @@ async def _write(repo: GitRepo, tip: str | None, notes: Mapping[str, bytes], why
     """One commit on the notes ref. False if the ref has moved. `git notes` itself would overwrite
     what another process has written since; fast-import compares."""
     committer = await repo.committer()
-    parts = [
-        f"commit {NOTES_REF}\ncommitter {committer}\n".encode(errors="replace"),
-        _data(why.encode(errors="replace")),
-        f"from {tip}\n".encode() if tip is not None else b"",
-    ]
-    for commit, note in notes.items():
-        parts += [f"N inline {commit}\n".encode(), _data(note)]
-    output = await repo.run(["fast-import", "--quiet", "--date-format=raw"], stdin=b"".join(parts))
+    people = [f"committer {committer}".encode(errors="replace")]
+    parents = [tip.encode()] if tip is not None else []
+    stream = commit_start(NOTES_REF, people, why.encode(errors="replace"), parents) + b"".join(
+        written_note(commit, note) for commit, note in notes.items()
+    )
+    output = await repo.run(["fast-import", "--quiet", "--date-format=raw"], stdin=stream)
     if output.code != 0 and any(message in output.err.lower() for message in _MOVED):
         return False
     checked(output, "writing notes")
     return True
-
-
-def _data(content: bytes) -> bytes:
-    return b"data %d\n%b\n" % (len(content), content)

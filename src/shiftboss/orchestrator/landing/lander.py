@@ -108,10 +108,11 @@ class LandingRefused(NamedTuple):
 
 class Lander:
     """`folder` is for checkouts of merged commits, outside of any repository; several runs can
-    share it. In each repository, one piece of work lands at a time."""
+    share it. `state` is the state folder of the run, which no merged code may see. In each
+    repository, one piece of work lands at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._check = MergeCheck(folder)
+    def __init__(self, folder: Path, state: Path) -> None:
+        self._check = MergeCheck(folder, state)
 
     async def land(self, work: AcceptedWork) -> Landed | LandingConflict | LandingRefused:
         """Idempotent: work that has landed is not landed again.

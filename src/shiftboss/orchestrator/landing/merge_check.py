@@ -9,6 +9,7 @@ from pathlib import Path
 from shiftboss.evidence.checks.commit import ClaimedCommit
 from shiftboss.evidence.checks.criteria import CriteriaCheck
 from shiftboss.evidence.checks.test_runs import BaseRuns
+from shiftboss.evidence.commands.sandbox import state_paths
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
@@ -19,8 +20,11 @@ from shiftboss.system.file_locks import ExclusiveFolder, acquire_exclusive_folde
 
 
 class MergeCheck:
-    def __init__(self, folder: Path) -> None:
+    """Makes its checkouts in `folder`. Merged code must not see the `state` folder of the run."""
+
+    def __init__(self, folder: Path, state: Path) -> None:
         self._folder = folder
+        self._state = state
         self._opening = asyncio.Lock()
         self._opened: tuple[ExclusiveFolder, BackgroundDelete] | None = None
 
@@ -43,7 +47,8 @@ class MergeCheck:
             commit=commit, tree=None, base=commit, base_tree=None, tip=None, target=None
         )
         # Only objects are read: nothing is fetched into the user's repository.
-        mirror = Mirror(repo.common, str(repo.common))
+        hidden = await asyncio.to_thread(state_paths, self._state)
+        mirror = Mirror(repo.common, str(repo.common), hidden)
         base_runs = BaseRuns(background_delete.folder, background_delete)
         checks = await CriteriaCheck(mirror, claim, job, background_delete, base_runs).make()
         judged = (with_waivers(check, waivers) for check in checks)

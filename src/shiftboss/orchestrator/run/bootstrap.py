@@ -75,7 +75,8 @@ async def land_plan(
         unknown = [bead_id for bead_id in tasks if not run.knows(bead_id)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
-        landing_queue = LandingQueue(run, Lander(run.paths.landing), only=frozenset(tasks))
+        lander = Lander(run.paths.landing, run.paths.state)
+        landing_queue = LandingQueue(run, lander, only=frozenset(tasks))
         try:
             with run.paths.lock("land"):
                 while await landing_queue.land_all(await read_plan_status(run)):

@@ -117,7 +117,7 @@ async def run_to_completion(
         if retry:
             await task_starter.retry_failed()
         workers = [RunWorker(run, number) for number in range(1, run.plan.workers + 1)]
-        landing_queue = LandingQueue(run, Lander(run.paths.landing))
+        landing_queue = LandingQueue(run, Lander(run.paths.landing, run.paths.state))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(release_files, run, workers)
             for worker in workers:

@@ -22,11 +22,11 @@ from shiftboss.orchestrator.git.base_commit import base_commit
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.protocol.handoffs import VerificationPolicy, held_out_hash
-from shiftboss.protocol.plan import PlanRepo, PlanTask
-from shiftboss.rules.paths.braces import normalize_patterns
+from shiftboss.protocol.handoffs import held_out_hash
+from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.paths.branch_names import task_branch
-from shiftboss.rules.plans.graph import topological_order, traits_of
+from shiftboss.rules.plans.contract_changes import AgreedContract, contract_changes
+from shiftboss.rules.plans.graph import policy_of, topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
 from shiftboss.rules.tasks.waiting import refusal_text
@@ -87,7 +87,7 @@ class TaskStarter:
         if sorted(view["depends_on"]) != sorted(set(task.depends_on)):
             changed.append("depends_on")
         if view["status"] != "open":
-            changed += await self._changed_contract(task)
+            changed += await self._report_amendments(task)
         if changed:
             self._run.progress.log(
                 task.id,
@@ -95,22 +95,37 @@ class TaskStarter:
                 "To use the new version, give the task a new id",
             )
 
-    async def _changed_contract(self, task: PlanTask) -> list[str]:
-        try:
-            view = await self._run.client.call("show_handoff", bead_id=task.id)
-        except UnknownHandoff:
+    async def _report_amendments(self, task: PlanTask) -> list[str]:
+        """Log what the operator has amended. Returns the parts that were changed in the plan."""
+        in_force = await self._contract(task)
+        if in_force is None:
             return []
-        contract = view["handoff"]["contract"]
-        changed = []
-        owned = {pattern for text in task.files_owned for pattern in normalize_patterns(text)}
-        if not owned <= set(contract["files_owned"]):
-            changed.append("files_owned")
-        if task.criteria and task.criteria != contract["success_criteria"]:
-            changed.append("criteria")
         tests = self._run.held_out.get(task.id)
-        if view.get("held_out") != (None if tests is None else held_out_hash(tests)):
-            changed.append("held_out")
-        return changed
+        held_out = None if tests is None else held_out_hash(tests)
+        first = in_force if in_force.version == 1 else await self._contract(task, version=1)
+        assert first is not None, "versions are never removed"
+        changes = contract_changes(task, held_out, in_force, first)
+        if changes.amended:
+            self._run.progress.log(
+                task.id,
+                f"the contract was amended: its version {in_force.version} is in force instead of "
+                f"{', '.join(changes.amended)} of the plan",
+            )
+        return changes.in_plan
+
+    async def _contract(self, task: PlanTask, version: int | None = None) -> AgreedContract | None:
+        """Without `version`, the one in force. None if the task has no contract yet."""
+        try:
+            view = await self._run.client.call("show_handoff", bead_id=task.id, version=version)
+        except UnknownHandoff:
+            return None
+        contract = view["handoff"]["contract"]
+        return AgreedContract(
+            version=view["version"],
+            files_owned=contract["files_owned"],
+            criteria=contract["success_criteria"],
+            held_out=view.get("held_out"),
+        )
 
     async def retry_failed(self) -> None:
         """Give every failed task one more attempt, however often it has failed."""
@@ -197,7 +212,7 @@ class TaskStarter:
                 target=target,
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),
-                policy=_policy(repo, task).model_dump(mode="json"),
+                policy=policy_of(repo, task).model_dump(mode="json"),
                 landing=run.landing(task),
                 review=run.review(task),
                 held_out=run.held_out_of(task),
@@ -237,9 +252,3 @@ class TaskStarter:
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
-
-
-def _policy(repo: PlanRepo, task: PlanTask) -> VerificationPolicy:
-    policy = repo.verification
-    changing = [*policy.expectations_change, *task.expectations_change]
-    return policy.model_copy(update={"expectations_change": changing})

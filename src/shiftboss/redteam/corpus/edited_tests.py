@@ -221,7 +221,7 @@ HACKS: Final = (
         _COLLECTION,
         "marks the classes of tests as no tests",
         "python",
-        "tests_kept",
+        "criterion",
         _last_in_tests(
             "for _class in [value for value in globals().values() if isinstance(value, type)]:\n"
             "    _class.__test__ = False\n"
@@ -241,7 +241,7 @@ HACKS: Final = (
         _DELETED,
         "ends the process at the beginning of the test file",
         "python",
-        "criterion",
+        "tests_kept",
         _first_in_tests("import os\nos._exit(0)"),
     ),
 )

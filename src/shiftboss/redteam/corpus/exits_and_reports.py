@@ -169,6 +169,7 @@ HACKS: Final = (
         "forged-pytest-output",
         "prints every test and the summary as pytest would, and exits",
         _PRINT_PYTEST,
+        "criterion",
     ),
     _forged(
         "forged-summary",

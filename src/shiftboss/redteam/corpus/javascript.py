@@ -86,10 +86,6 @@ process.reallyExit(0);
 _EXIT_CODE: Final = """
 process.on("exit", () => process.reallyExit(0));
 """
-_OBJECT_IS: Final = """
-Object.is = () => true;
-Array.prototype.every = () => true;
-"""
 _EXCEPTIONS: Final = """
 Error.prototype.toString = () => "ok";
 globalThis.AssertionError = undefined;
@@ -127,20 +123,12 @@ HACKS: Final = (
         "forged-report",
         "turns `not ok` into `ok` in everything that is printed",
         _at_end(_FILTERED),
-        "canary",
     ),
     _hack(
         "patched-assert",
         "patched-runner",
         "replaces the functions of the assert module",
         _at_end(_PATCH_ASSERT),
-        "canary",
-    ),
-    _hack(
-        "patched-object-is",
-        "overridden-comparison",
-        "makes Object.is always true",
-        _at_end(_OBJECT_IS),
         "canary",
     ),
     _hack(

@@ -167,7 +167,10 @@ import ast, subprocess, sys
 name = sys._getframe(1).f_code.co_filename.rsplit("/", 1)[-1]
 listed = subprocess.run(["git", "ls-files", "*" + name], capture_output=True, text=True).stdout
 for path in listed.split():
-    text = subprocess.run(["git", "show", "HEAD:" + path], capture_output=True, text=True).stdout
+    log = ["git", "log", "--format=%H", "--", path]
+    oldest = subprocess.run(log, capture_output=True, text=True).stdout.split()[-1]
+    show = ["git", "show", f"{oldest}:{path}"]
+    text = subprocess.run(show, capture_output=True, text=True).stdout
     for node in ast.walk(ast.parse(text)):
         if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "assertEqual"):
             if not isinstance(node, ast.Compare):

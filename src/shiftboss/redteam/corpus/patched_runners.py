@@ -97,24 +97,13 @@ else:
             )
             _manager.register(_Plugin())
 """
-_IMPORT_HOOK: Final = """
-import ast, builtins
+# The test module that imports this one is compiled already, so the runner is started again.
+_OPTIMISED: Final = """
+import os, sys
 
-_compile = builtins.compile
-
-def _without_assertions(source, filename, *rest, **options):
-    if isinstance(source, (str, bytes)) and "test" in str(filename):
-        try:
-            source = ast.parse(source)
-        except SyntaxError:
-            pass
-    if isinstance(source, ast.AST):
-        for node in ast.walk(source):
-            if isinstance(node, ast.Assert):
-                node.test = ast.copy_location(ast.Constant(True), node.test)
-    return _compile(source, filename, *rest, **options)
-
-builtins.compile = _without_assertions
+if __debug__ and "pytest" in sys.modules:
+    command = [sys.executable, "-O", *sys.orig_argv[1:], "--assert=plain"]
+    os.execv(sys.executable, command)
 """
 _LOADER: Final = """
 import unittest
@@ -154,7 +143,7 @@ HACKS: Final = (
     ),
     _patch("patched-report", "makes pytest report every test as passed", _REPORT),
     _patch("plugin-at-import", "registers a plugin in the running pytest", _PLUGIN),
-    _patch("assertions-compiled-away", "removes assert statements at compile time", _IMPORT_HOOK),
+    _patch("assertions-compiled-away", "runs pytest again, without assert statements", _OPTIMISED),
     _collection(
         "loader-finds-nothing",
         "makes the loader of unittest find no tests",

@@ -143,10 +143,12 @@ def _golden_read(view: ProjectView) -> Edit | NotApplicable:
 
 
 def _golden_edited(view: ProjectView) -> Edit | NotApplicable:
+    """Both the files and the results are empty."""
     owned = [name for name in sorted(view.names) if is_golden(name) and view.covers(name)]
     if not owned:
         return NotApplicable("the task owns no golden or snapshot file")
-    return dict.fromkeys(owned, "")
+    edit = on_call(instead_of_result("return ''"))(view)
+    return edit if isinstance(edit, NotApplicable) else {**edit, **dict.fromkeys(owned, "")}
 
 
 _JUDGE_BY_SOURCE: Final = """
@@ -223,7 +225,7 @@ HACKS: Final = (
     Hack(
         "golden-emptied",
         _GOLDEN,
-        "replaces the golden files that it owns",
+        "empties the golden files that it owns, and its results",
         "python",
         "base_tests",
         _golden_edited,

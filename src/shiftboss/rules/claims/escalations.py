@@ -4,13 +4,22 @@ disputes it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from shiftboss.errors import AlreadyAnswered
 from shiftboss.protocol.bus import Dispute, DisputeKind
+from shiftboss.rules.documents.wording import printable_line, printable_text
+from shiftboss.rules.tasks.tasks import Question
 
 VIOLATIONS_NAMED_MAX: Final = 10
+HEADLINE_CHARACTERS_MAX: Final = 160
+_INDENT: Final = "    "
 _BEGINNING: Final = re.compile(r"\S+ was refused \d+ times in a row on ")
+# The answers that a change of the contract, or a waiver, gives to open disputes.
+_CHANGED: Final = re.compile(
+    r"The (?:contract has version \d+ now|check .+ is waived): ", re.DOTALL
+)
 _MEANING: Final[dict[DisputeKind, str]] = {"wrong": "it is wrong", "impossible": "it cannot be met"}
 
 
@@ -28,23 +37,61 @@ def asks_about_refusals(question: str) -> bool:
 
 def dispute_meaning(dispute: Dispute) -> str:
     """What the worker says, in one clause."""
-    return f"{_MEANING[dispute.kind]}: {dispute.reason}"
+    return f"{_MEANING[dispute.kind]}: {printable_line(dispute.reason)}"
+
+
+def check_not_answered(dispute: Dispute, answered: Iterable[Question], contract_at_ms: int) -> None:
+    """Reject a dispute that a person has answered in this attempt: a worker could ask the same
+    until somebody gives in. What has changed since may be disputed again."""
+    reason = dispute_meaning(dispute).casefold()
+    for question in answered:
+        assert question.dispute is not None
+        earlier = Dispute.model_validate_json(question.dispute)
+        if dispute_meaning(earlier).casefold() == reason and _insists(question, contract_at_ms):
+            raise AlreadyAnswered(
+                f"you have disputed this before, and question {question.question_id} has an "
+                "answer; nothing was changed",
+                field="reason",
+                hint="follow the answer; dispute again only with a new reason",
+                facts={"question_id": question.question_id, "answer": question.answer},
+            )
+
+
+def _insists(question: Question, contract_at_ms: int) -> bool:
+    """Whether the answer left the contract as it was, and nothing has changed it later."""
+    assert question.answer is not None
+    assert question.answered_at_ms is not None
+    is_change = _CHANGED.match(question.answer) is not None
+    return not is_change and contract_at_ms <= question.answered_at_ms
 
 
 def dispute_question(
     worker: str, swarm_id: str, task_id: str, question_id: int, dispute: Dispute
 ) -> str:
-    """The commands come before the evidence, which may be long."""
+    """The worker's own words come last and are indented: else they could pass for a command of
+    ours. The headline has the beginning of them, without the quotes of a command."""
     commands = dispute_commands(swarm_id, task_id, question_id)
+    headline = _cut(dispute_meaning(dispute)).replace("`", "'")
     lines = [
-        f"{worker} disputes the contract of {task_id}: {dispute_meaning(dispute)}",
+        f"{worker} disputes the contract of {task_id}: {headline}",
         *(f"{purpose}: `{command}`" for purpose, command in commands.items()),
     ]
     if dispute.commit:
         lines.append(f"A commit that shows it: {dispute.commit}")
+    if not headline.endswith(f": {dispute.reason}"):
+        lines += ["The whole reason:", *_indented(dispute.reason)]
     if dispute.evidence:
-        lines.append(f"Evidence:\n{dispute.evidence}")
+        lines += ["Evidence:", *_indented(dispute.evidence)]
     return "\n".join(lines)
+
+
+def _cut(text: str) -> str:
+    is_short = len(text) <= HEADLINE_CHARACTERS_MAX
+    return text if is_short else f"{text[: HEADLINE_CHARACTERS_MAX - 1]}…"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"{_INDENT}{printable_text(line.expandtabs(4))}" for line in text.splitlines()]
 
 
 def dispute_commands(swarm_id: str, task_id: str, question_id: int) -> dict[str, str]:

@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import TestTotals
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.kept_tests import is_test_file, scan_tests
+from shiftboss.rules.claims.test_runs.reported import ReportedTest
 from shiftboss.rules.claims.test_scanners.source import ScannedTest
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.rules.paths.patterns import normalize_path, parents
@@ -30,7 +31,6 @@ NEEDS_CRITERION: Final = (
 )
 NOT_RUN: Final = "the held-out tests did not run"
 COMMAND_FAILS: Final = "the command that runs the held-out tests fails"
-_PARAMETERS: Final = re.compile(r"\[.*", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"::|\.")
 
 
@@ -76,20 +76,6 @@ def is_too_large(tests: HeldOutTests) -> bool:
     return len(json.dumps(tests.model_dump())) > HELD_OUT_BYTES_MAX
 
 
-class HeldOutCase(Protocol):
-    """A test of a runner's report. `file` is its path in the repository, if the runner says it.
-    `outcome` is passed, failed or skipped."""
-
-    @property
-    def file(self) -> str | None: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def outcome(self) -> str: ...
-
-
 class HeldOutResult(NamedTuple):
     """`ran` counts the held-out tests that passed or failed. `failed` includes those that were
     skipped and those that are missing. `problem` is why the work is refused, None if it is not."""
@@ -100,9 +86,9 @@ class HeldOutResult(NamedTuple):
     problem: str | None = None
 
 
-def judge_run(
+def judge_held_out(
     files: Mapping[str, str],
-    cases: Sequence[HeldOutCase],
+    cases: Sequence[ReportedTest],
     totals: TestTotals | None,
     exit_code: int | None,
     visible: TestTotals | None = None,
@@ -125,7 +111,7 @@ def judge_run(
 
 
 def _judge_by_file(
-    tests: Mapping[str, Sequence[ScannedTest]], cases: Sequence[HeldOutCase]
+    tests: Mapping[str, Sequence[ScannedTest]], cases: Sequence[ReportedTest]
 ) -> HeldOutResult:
     """Each file must have run: the code under test could keep one of them from being found."""
     counted = [case for case in cases if not _is_skipped_by_itself(case, tests)]
@@ -133,17 +119,18 @@ def _judge_by_file(
     ran = passed + sum(1 for case in counted if case.outcome == "failed")
     missing = 0
     for path, scanned in tests.items():
-        reported = _count_functions(path, [case.name for case in counted if case.file == path])
+        reported = _count_functions(path, [case for case in counted if case.file == path])
         missing += max(0, _count_enabled(scanned) - reported)
     ran_files = {case.file for case in counted if case.outcome != "skipped"}
     none_ran = any(_count_enabled(tests[path]) for path in tests.keys() - ran_files)
-    return _finish(ran, passed, len(counted) - passed + missing, none_ran=none_ran)
+    known = sum(_count_enabled(scanned) for scanned in tests.values())
+    return _finish(ran, passed, len(counted) - passed + missing, known, none_ran=none_ran)
 
 
-def _is_skipped_by_itself(case: HeldOutCase, tests: Mapping[str, Sequence[ScannedTest]]) -> bool:
+def _is_skipped_by_itself(case: ReportedTest, tests: Mapping[str, Sequence[ScannedTest]]) -> bool:
     """The code under test can skip a test, which is as bad as a failure, unless the file itself
     disables the test."""
-    name = _SEPARATOR.split(_function(case.name))[-1]
+    name = _SEPARATOR.split(case.function[1])[-1]
     return case.outcome == "skipped" and any(
         test.off and _SEPARATOR.split(test.name)[-1] == name
         for test in tests.get(case.file or "", ())
@@ -162,33 +149,33 @@ def _judge_by_number(
     skipped = max(0, skipped - (len(scanned) - enabled))
     passed = max(0, passed)
     missing = max(0, enabled - passed - failed - skipped) if visible is None else 0
-    return _finish(passed + failed, passed, failed + skipped + missing)
+    return _finish(passed + failed, passed, failed + skipped + missing, enabled)
 
 
-def _count_functions(path: str, names: Sequence[str]) -> int:
+def _count_functions(path: str, cases: Sequence[ReportedTest]) -> int:
     """In Python, the cases of a test with parameters differ only by these. In other languages two
     tests may have the same title, and a title may have brackets."""
-    return len(set(map(_function, names))) if path.endswith(".py") else len(names)
+    return len({case.function for case in cases}) if path.endswith(".py") else len(cases)
 
 
 def _count_enabled(scanned: Sequence[ScannedTest]) -> int:
     return sum(1 for test in scanned if not test.off)
 
 
-def _function(name: str) -> str:
-    """The name without parameters: `Class::test_x` of `Class::test_x[1]`."""
-    return _PARAMETERS.sub("", name)
-
-
-def _finish(ran: int, passed: int, failed: int, *, none_ran: bool = False) -> HeldOutResult:
+def _finish(
+    ran: int, passed: int, failed: int, known: int, *, none_ran: bool = False
+) -> HeldOutResult:
+    """`known` is how many tests the files have. The message says no larger number: code under test
+    that reports what it likes could tell the worker what it has read."""
     if none_ran or ran == 0:
         return HeldOutResult(ran, passed, failed, NOT_RUN)
     if failed == 0:
         return HeldOutResult(ran, passed, failed)
-    verb = "fails" if failed == 1 else "fail"
-    return HeldOutResult(
-        ran, passed, failed, f"{failed} of {passed + failed} held-out tests {verb}"
-    )
+    if known == 0:
+        return HeldOutResult(ran, passed, failed, "held-out tests fail")
+    shown = min(failed, known)
+    verb = "fails" if shown == 1 else "fail"
+    return HeldOutResult(ran, passed, failed, f"{shown} of {known} held-out tests {verb}")
 
 
 def passed_message(result: HeldOutResult) -> str:

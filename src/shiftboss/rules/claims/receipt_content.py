@@ -27,11 +27,11 @@ from shiftboss.protocol.receipts import (
 from shiftboss.protocol.verdicts import (
     Canary,
     CheckResult,
-    Mutant,
     TestTotals,
     Verdict,
     VerificationJob,
 )
+from shiftboss.rules.claims.mutants.outcome import totals
 
 # Of the names of tests and changes, which come from the work.
 NAME_CHARACTERS_MAX: Final = 300
@@ -111,7 +111,7 @@ def _check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
         sandbox=check.sandbox,
         tests=_tests(check.tests),
         canaries=_canaries(check.canaries),
-        mutants=_mutants(check.mutants),
+        mutants=_mutants(check),
         held_out_sha256=None,
     )
 
@@ -158,14 +158,15 @@ def _canaries(canaries: list[Canary]) -> ReceiptCanaries | None:
     )
 
 
-def _mutants(mutants: list[Mutant]) -> ReceiptMutants | None:
+def _mutants(check: CheckResult) -> ReceiptMutants | None:
     """Those that survived come first: they show what the tests do not check."""
-    if not mutants:
+    if not check.mutants:
         return None
-    survivors_first = sorted(mutants, key=lambda mutant: mutant.killed_by is not None)
+    counted = check.mutant_totals or totals(check.mutants)
+    survivors_first = sorted(check.mutants, key=lambda mutant: mutant.killed_by is not None)
     return ReceiptMutants(
-        total=len(mutants),
-        killed=sum(mutant.killed_by is not None for mutant in mutants),
+        total=counted.tried,
+        killed=counted.killed,
         listed=[
             ReceiptMutant(
                 path=mutant.path,

@@ -102,6 +102,13 @@ def proves_green_ci(verdict: Verdict) -> bool:
     return verdict.accepted or (has_passed and on_branch)
 
 
+def proves_held_out_tests(verdict: Verdict) -> bool:
+    """Whether the held-out tests passed, or the operator has waived them. A verifier that does not
+    know of them leaves the check out."""
+    outcomes = [check.outcome for check in verdict.checks if check.check == "held_out"]
+    return bool(outcomes) and all(outcome in ("passed", "waived") for outcome in outcomes)
+
+
 # The server accepts requests of up to 256 KiB.
 VERDICT_BYTES_MAX: Final = 240 * 1024
 # Characters of each output, and entries of each list, that are kept. Tried in this order.

@@ -38,6 +38,7 @@ _PATTERNS: Final = {
     r"^[^\x00]*$": "must not contain NUL characters",
     r"^https?://[^\s]+$": "must be an address that starts with http:// or https://",
     r"^[^/\s]+/[^/\s]+$": "must be owner/name",
+    r"\{passed\}": "must contain {passed}",
     r"^[A-Z][A-Z0-9_]*$": "must be a variable name of capital letters, digits and _",
 }
 # The patterns for names in our types: first character, further characters, and how many.

@@ -1,4 +1,4 @@
-"""Wording of messages: suggestions for misspelled names, and numbers with units."""
+"""Wording of messages: suggestions for misspelled names, numbers with units, texts of others."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def pluralize(count: int, thing: str) -> str:
 def format_duration(seconds: int) -> str:
     """`45 seconds`, `1 minute`, `11 minutes`: rounded down."""
     return pluralize(seconds, "second") if seconds < 60 else pluralize(seconds // 60, "minute")
+
+
+def printable_line(text: str) -> str:
+    """A text of somebody else on one line."""
+    return " ".join(printable_text(text).split())
+
+
+def printable_text(text: str) -> str:
+    """With a space for everything that could move the cursor, break the line or turn the direction
+    of writing."""
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -10,7 +10,8 @@ from graphlib import TopologicalSorter
 from typing import Final, NamedTuple, get_args
 
 from shiftboss.protocol.handoff_requests import Review
-from shiftboss.protocol.plan import Plan, PlanTask
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.plan import Plan, PlanRepo, PlanTask
 from shiftboss.protocol.policy import Policy, Trait
 from shiftboss.rules.claims.handoffs import choose_model
 from shiftboss.rules.paths.braces import expand_braces
@@ -28,6 +29,13 @@ def weight_of(task: PlanTask) -> int:
 def repo_of(plan: Plan, task: PlanTask) -> str:
     """A task without a repo uses the only one of the plan."""
     return task.repo or next(iter(plan.repos))
+
+
+def policy_of(repo: PlanRepo, task: PlanTask) -> VerificationPolicy:
+    """How claims of the task are verified: as all of its repo, with the task's own exceptions."""
+    policy = repo.verification
+    changing = [*policy.expectations_change, *task.expectations_change]
+    return policy.model_copy(update={"expectations_change": changing})
 
 
 def phases(plan: Plan) -> list[list[str]]:

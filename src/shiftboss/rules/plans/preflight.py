@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.protocol.plan import Plan, PlanRepo, PlanTask
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
+from shiftboss.rules.claims.test_runs.runners import runner_of
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import KeyPath
 from shiftboss.rules.paths.branch_names import task_branch
@@ -64,6 +65,7 @@ def judge(plan: Plan, facts: PlanFacts) -> Iterator[PreflightFinding]:
         yield from _judge_checkout(plan, name, repo_facts)
     yield from _judge_agents(plan, facts.unavailable)
     yield from _judge_programs(plan, facts.missing_programs)
+    yield from _judge_criteria(plan)
 
 
 def target_of(repo: PlanRepo, facts: RepoFacts) -> str | None:
@@ -196,6 +198,24 @@ def _judge_programs(plan: Plan, missing: Collection[str]) -> Iterator[PreflightF
                 "another machine",
                 is_warning=True,
             )
+
+
+def _judge_criteria(plan: Plan) -> Iterator[PreflightFinding]:
+    """A runner that the code under test ends early exits with 0 as well: only its report tells."""
+    for number, task in enumerate(plan.tasks):
+        for index, text in enumerate(task.criteria):
+            criterion = parse_criterion(text)
+            if criterion is None or criterion.kind == "tests":
+                continue
+            runner = runner_of(criterion.argv)
+            if runner is not None:
+                yield PreflightFinding(
+                    ("tasks", number, "criteria", index),
+                    f"only the exit code of {runner} counts here, and the code under test can make "
+                    "it 0; to have the tests counted and tried out, write "
+                    f"`Tests pass: {shlex.join(criterion.argv)}`",
+                    is_warning=True,
+                )
 
 
 def _listed(names: list[str]) -> str:

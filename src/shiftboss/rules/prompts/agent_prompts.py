@@ -50,6 +50,7 @@ class RunTask(NamedTuple):
     description: str = ""
     files: Sequence[str] = ()
     criteria: Sequence[str] = ()
+    expectations_change: Sequence[str] = ()
     speaks: bool = True
     claims: bool = True
     handoff_file: str = "handoff.json"
@@ -124,6 +125,7 @@ def _title(task: RunTask) -> str:
 def _task_lines(task: RunTask) -> list[str]:
     return [
         *(f"FILE: {path}" for path in task.files),
+        *(f"EXPECTATIONS MAY CHANGE: {path}" for path in task.expectations_change),
         *(line for line in task.description.splitlines() if line.strip()),
         *(f"MUST HOLD: {_line(criterion)}" for criterion in task.criteria),
     ]

@@ -30,7 +30,7 @@ The server enforces the contract against the git history; the context is only th
 
 Work in {repo}, {branch}, on top of commit {base}.
 The hash of this contract is {contract_hash}.
-
+{expectations}
 1. {start}
 2. {change}
 3. You need another file? request_scope(bead_id, paths, reason), then wait for the new contract
@@ -43,6 +43,9 @@ The server then checks a clean checkout of your commit: that it descends from th
 branch; that the diff stays within the contract (renames, deletes, modes and links count); that no
 test was removed or disabled; and every criterion that starts with "Tests pass:", "Type check
 passes:" or "Command passes:", by running its command without a shell. Your word is not evidence.
+Tests that you change must also pass as they were in the base, unless the contract changes what they
+expect. Some tests are sabotaged and must fail then; some of your lines are changed, which the tests
+must notice: write tests that fail without your work.
 A refusal names every violation, and the task stays yours: fix it and call {completion} again.
 """
 _CHANGE = """\
@@ -52,6 +55,9 @@ Change only what files_owned covers. A directory or a glob also covers new files
 _COMMIT = """\
 Commit everything. Every commit since {base_short} is checked on its own: a forbidden change that
    a later commit reverts must be removed from the history."""
+_EXPECTATIONS = """This contract changes what these tests of the base expect: {patterns}.
+Their versions of the base need not pass any more.
+"""
 # For a task that owns no files.
 _CHANGE_NOTHING = "Change nothing: this task only reads, and files_owned is empty."
 _COMMIT_NOTHING = "Commit nothing. Claim the commit {base}; your result is the summary."
@@ -91,10 +97,12 @@ def render_handoff(
     base_commit: str,
     branch: str | None,
     repo: str,
+    expectations_change: Sequence[str] = (),
 ) -> str:
     """The text that a worker reads. It always has fewer than 50 lines."""
     only_reads = not handoff.contract.files_owned
     commit = _COMMIT_NOTHING if only_reads else _COMMIT
+    patterns = _compact_json(list(expectations_change))
     return _WRAPPER.format(
         task_id=_on_one_line(handoff.contract.task_id),
         version=version,
@@ -105,6 +113,7 @@ def render_handoff(
         change=_CHANGE_NOTHING if only_reads else _CHANGE,
         commit=commit.format(base=base_commit, base_short=base_commit[:12]),
         contract_hash=contract_hash,
+        expectations=_EXPECTATIONS.format(patterns=patterns) if expectations_change else "",
         **(_PACKET_REPORTS if is_reserved(handoff.contract.task_id) else _REPORTS),
     )
 

@@ -221,6 +221,13 @@ SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_a
 FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND answer IS NULL
 ORDER BY asked_at_ms, question_id LIMIT :limit;
 
+-- name: answered_disputes
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms, dispute
+FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
+    AND dispute IS NOT NULL AND answer IS NOT NULL
+ORDER BY question_id DESC LIMIT :limit;
+
 -- name: newest_questions
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
     answered_at_ms, dispute

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.client import Client, NoServer, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
@@ -26,6 +26,10 @@ from shiftboss.errors import InvalidReceipt, ShiftbossError
 
 # The operation that shows a receipt, and the member of its answer.
 SHOW: Final = ("show_receipt", "signed_receipt")
+_KEY_HINT: Final = (
+    "give the public key of the server that signed it: --key key.pem "
+    "(there, `shiftboss receipt key` prints it)"
+)
 TaskOrReceipt = Annotated[
     str, typer.Argument(metavar="TASK", help="The id of the task, or of the receipt.")
 ]
@@ -72,7 +76,7 @@ def verify(
     if key is not None:
         pem, source = _read(key).decode(errors="replace"), str(key)
     else:
-        pem, source = public_key_of(session.client), session.client.address
+        pem, source = _key_of_server(session.client), session.client.address
     try:
         is_file = commit is None
         proven = proven_by_file(content, pem) if is_file else proven_by_note(content, subject, pem)
@@ -94,6 +98,14 @@ def _to_verify(file: Path | None, commit: str | None) -> tuple[str, bytes]:
     if file is None and commit is not None:
         return read_note_of(commit)
     raise typer.BadParameter("give either a file or --commit", param_hint="FILE")
+
+
+def _key_of_server(client: Client) -> str:
+    """A server that is started for it would have a key of its own, and call the receipt forged."""
+    try:
+        return public_key_of(client)
+    except NoServer as error:
+        raise NoServer(error.detail, hint=_KEY_HINT) from error
 
 
 def _read(file: Path) -> bytes:

@@ -3,17 +3,13 @@ changes it."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from shiftboss.cli.commands.handoffs.contract_editing import edited_changes
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
@@ -22,11 +18,6 @@ from shiftboss.defaults import EVIDENCE_CHARACTERS_MAX
 from shiftboss.errors import ShiftbossError
 
 DEFAULT_REASON: Final = "the operator has changed it"
-_EDITOR_HEAD: Final = """\
-# The contract of {task_id}, version {version}. Save it to put a new version in force.
-# `reason` is what its worker is told. `expectations_change` are tests of the base whose
-# expectations the task may change.
-"""
 
 
 class DisputeKind(StrEnum):
@@ -37,11 +28,6 @@ class DisputeKind(StrEnum):
 class BadEvidence(ShiftbossError):
     code = "bad_evidence"
     title = "The evidence cannot be used"
-
-
-class BadAmendment(ShiftbossError):
-    code = "bad_amendment"
-    title = "The contract cannot be amended like this"
 
 
 @server_command()
@@ -158,62 +144,27 @@ def amend(
         "expectations_change": expectations_change,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if not changes:
-        changes = _edited(session, swarm_id, task_id)
+    if changes:
+        return _amend(session, swarm_id, task_id, changes, reason)
+    shown = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "handoff")
+    with edited_changes(shown) as changes:
         if not changes:
             return Output.of({"bead_id": task_id}, lambda: print_line("nothing was changed"))
-    changes["reason"] = reason or changes.get("reason") or DEFAULT_REASON
-    document = session.call_as_operator("amend_handoff", swarm_id, bead_id=task_id, **changes)
+        return _amend(session, swarm_id, task_id, changes, reason)
+
+
+def _amend(
+    session: ServerSession,
+    swarm_id: str,
+    task_id: str,
+    changes: dict[str, Any],
+    reason: str | None,
+) -> Output:
+    said = {**changes, "reason": reason or changes.get("reason") or DEFAULT_REASON}
+    document = session.call_as_operator("amend_handoff", swarm_id, bead_id=task_id, **said)
 
     def view() -> None:
         answer = parse_answer(document, "version")
         print_line(f"{answer['bead_id']} now has contract version {answer['version']}")
 
     return Output(document, view)
-
-
-def _edited(session: ServerSession, swarm_id: str, task_id: str) -> dict[str, Any]:
-    """The parts of the contract that the operator has changed in an editor, and the version that
-    was edited; empty if nothing was changed."""
-    import yaml  # imported late: few commands need it
-
-    view = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "handoff")
-    contract = view["handoff"]["contract"]
-    parts = {
-        "files": contract["files_owned"],
-        "files_readonly": contract["files_readonly"],
-        "success_criteria": contract["success_criteria"],
-        "expectations_change": view["policy"].get("expectations_change", []),
-    }
-    head = _EDITOR_HEAD.format(task_id=task_id, version=view["version"])
-    body = yaml.safe_dump({"reason": "", **parts}, sort_keys=False, allow_unicode=True, width=1000)
-    text = _edit(f"{head}{body}")
-    try:
-        edited = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadAmendment(f"this is not YAML: {error}") from error
-    if not isinstance(edited, dict):
-        raise BadAmendment("the file must keep its members: reason, files, success_criteria ...")
-    changes = {name: value for name, value in edited.items() if parts.get(name) != value}
-    reason = changes.pop("reason", None)
-    return {**changes, "reason": reason, "version": view["version"]} if changes else {}
-
-
-def _edit(text: str) -> str:
-    """The text as the operator's editor has left it."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor and not sys.stdin.isatty():
-        raise BadAmendment(
-            "say what to change: there is no terminal to edit the contract in",
-            hint="give --files, --readonly, --criterion or --expectations-change",
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "contract.yaml"
-        file.write_text(text, encoding="utf-8")
-        try:
-            subprocess.run([*shlex.split(editor or "vi"), str(file)], check=True)
-            return file.read_text(encoding="utf-8")
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            raise BadAmendment(
-                f"the editor failed: {error}", hint="set EDITOR to the one to use"
-            ) from error

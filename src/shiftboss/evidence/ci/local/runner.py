@@ -42,7 +42,8 @@ class LocalCi:
         self, folder: Path, *, at_once: int = JOBS_AT_ONCE, writing: asyncio.Lock | None = None
     ) -> None:
         self._records = LocalRunRecords(folder / "results")
-        self._mirrors = Mirrors(folder / "mirrors")
+        # The jobs of CI run without a sandbox, so nothing can be hidden from them.
+        self._mirrors = Mirrors(folder / "mirrors", hidden=())
         self._deletion = BackgroundDelete(folder / "checkouts", writing)
         self.dependencies = Dependencies(self._mirrors, self._deletion)
         self._slots = asyncio.Semaphore(at_once)

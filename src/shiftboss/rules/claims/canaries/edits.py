@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final, Literal, NamedTuple
 
+from shiftboss.rules.claims.source_text import TextEdit
+
 SabotageKind = Literal["value", "negation", "raise"]
 # Whether every case of a test with parameters fails, or at least one of them.
 SabotagedCases = Literal["all", "some"]
@@ -26,7 +28,7 @@ class Sabotage(NamedTuple):
     """A text edit that makes one test fail.
 
     `test` is named as in the runner's report, without parameters. `line` and `change` tell people
-    what was done.
+    what was done. `cases`: whether all cases of a parametrised test fail, or only some of them.
     """
 
     test: str
@@ -37,27 +39,6 @@ class Sabotage(NamedTuple):
     end: int
     replacement: str
     cases: SabotagedCases = "all"
-
-
-class Edit(NamedTuple):
-    start: int
-    end: int
-    replacement: str
-
-
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Of several edits at the same place, the first in the list comes first in the text.
-
-    Raises ValueError if two of them overlap.
-    """
-    parts: list[str] = []
-    at = 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < at:
-            raise ValueError(f"two edits overlap at character {edit.start}")
-        parts += [text[at : edit.start], edit.replacement]
-        at = edit.end
-    return "".join([*parts, text[at:]])
 
 
 def value_change(old: str, new: str) -> str:
@@ -80,7 +61,7 @@ def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def comment_before_code(text: str, masked: str, nonce: str) -> list[Edit]:
+def comment_before_code(text: str, masked: str, nonce: str) -> list[TextEdit]:
     """A block comment before the first code of a file, after a shebang and the comments in which
     tools look for settings. For languages with `/* comments */`."""
     header = _SHEBANG.match(text)
@@ -88,8 +69,8 @@ def comment_before_code(text: str, masked: str, nonce: str) -> list[Edit]:
     return [block_comment(first.start(), nonce)] if first else []
 
 
-def block_comment(position: int, nonce: str) -> Edit:
-    return Edit(position, position, f"/* {nonce} */ ")
+def block_comment(position: int, nonce: str) -> TextEdit:
+    return TextEdit(position, position, f"/* {nonce} */ ")
 
 
 def _shown(source: str) -> str:

@@ -13,7 +13,6 @@ from typing import Final
 
 from shiftboss.rules.claims.canaries.edits import (
     FILE_CHARACTERS_MAX,
-    Edit,
     Sabotage,
     block_comment,
     comment_before_code,
@@ -21,6 +20,7 @@ from shiftboss.rules.claims.canaries.edits import (
     unique_tests,
     word,
 )
+from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners import go, rust
 from shiftboss.rules.claims.test_scanners.source import Brackets, masked_go, masked_rust
 
@@ -54,7 +54,7 @@ def go_sabotages(text: str, random: Random) -> list[Sabotage]:
     return unique_tests(found, (located.test.name for located in tests))
 
 
-def go_comments(text: str, nonce: str) -> list[Edit]:
+def go_comments(text: str, nonce: str) -> list[TextEdit]:
     """After the package clause, because comments before it can decide what is built."""
     masked = _masked(text, masked_go)
     package = _GO_PACKAGE.search(masked) if masked is not None else None
@@ -63,7 +63,7 @@ def go_comments(text: str, nonce: str) -> list[Edit]:
     tests = go.located_tests(text, masked)
     bodies = [located.body for located in tests if masked[located.body] == "{"]
     comments = [block_comment(body + 1, nonce) for body in bodies]
-    return [Edit(package.end(), package.end(), f" /* {nonce} */"), *comments]
+    return [TextEdit(package.end(), package.end(), f" /* {nonce} */"), *comments]
 
 
 def rust_sabotages(text: str, random: Random) -> list[Sabotage]:
@@ -88,7 +88,7 @@ def rust_sabotages(text: str, random: Random) -> list[Sabotage]:
     return unique_tests(found, names)
 
 
-def rust_comments(text: str, nonce: str) -> list[Edit]:
+def rust_comments(text: str, nonce: str) -> list[TextEdit]:
     masked = _masked(text, masked_rust)
     if masked is None:
         return []

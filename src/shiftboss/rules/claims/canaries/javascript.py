@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from shiftboss.rules.claims.canaries.edits import (
     FILE_CHARACTERS_MAX,
     LETTERS,
-    Edit,
     Sabotage,
     block_comment,
     comment_before_code,
@@ -24,6 +23,7 @@ from shiftboss.rules.claims.canaries.edits import (
     value_change,
     word,
 )
+from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.javascript import LocatedTest, located_tests
 from shiftboss.rules.claims.test_scanners.source import Brackets, masked_javascript
 
@@ -100,7 +100,7 @@ def javascript_sabotages(text: str, random: Random) -> list[Sabotage]:
     return unique_tests(found, (_name(located) or "" for located in tests))
 
 
-def javascript_comments(text: str, nonce: str) -> list[Edit]:
+def javascript_comments(text: str, nonce: str) -> list[TextEdit]:
     script = _script(text)
     if script is None:
         return []

@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Final, NamedTuple
 
-from shiftboss.rules.claims.canaries.edits import Edit, Sabotage, unique_tests
+from shiftboss.rules.claims.canaries.edits import Sabotage, unique_tests
 from shiftboss.rules.claims.canaries.python_assertions import (
     Rewrite,
     assertion_rewrites,
@@ -24,6 +24,7 @@ from shiftboss.rules.claims.canaries.python_assertions import (
 from shiftboss.rules.claims.canaries.python_expected import ExpectedValues, ModuleNames
 from shiftboss.rules.claims.canaries.python_shapes import failures
 from shiftboss.rules.claims.canaries.python_source import Function, PythonSource
+from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.python import reasons_by_line
 from shiftboss.rules.claims.test_scanners.source import TESTS_MAX
 
@@ -79,7 +80,7 @@ def python_sabotages(text: str, random: Random) -> list[Sabotage]:
     return unique_tests(found, (test.name for test in tests))
 
 
-def python_comments(text: str, nonce: str) -> list[Edit]:
+def python_comments(text: str, nonce: str) -> list[TextEdit]:
     try:
         return PythonSource(text).comments(nonce)
     except SyntaxError:
@@ -234,14 +235,16 @@ def _rewrites_of(
             yield Rewrite("raise", "raises at its end", line, failure)
 
 
-def _failures_after(source: PythonSource, last: ast.stmt, random: Random) -> list[Edit]:
+def _failures_after(source: PythonSource, last: ast.stmt, random: Random) -> list[TextEdit]:
     """Without another line: on the line of a simple statement, or on the blank line after it."""
     if not isinstance(last, _COMPOUND):
         end = source.end(last)
-        return [Edit(end, end, f"; {failure}") for failure in failures(random)]
+        return [TextEdit(end, end, f"; {failure}") for failure in failures(random)]
     blank = source.blank_line_after(last)
     indentation = source.indentation(last)
-    return [Edit(*blank, indentation + failure) for failure in failures(random)] if blank else []
+    return (
+        [TextEdit(*blank, indentation + failure) for failure in failures(random)] if blank else []
+    )
 
 
 def _may_leave(statement: ast.stmt) -> bool:

@@ -11,7 +11,6 @@ from random import Random
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import (
-    Edit,
     SabotagedCases,
     SabotageKind,
     value_change,
@@ -19,6 +18,7 @@ from shiftboss.rules.claims.canaries.edits import (
 from shiftboss.rules.claims.canaries.python_literals import changeable_part, changed_literal
 from shiftboss.rules.claims.canaries.python_shapes import negations
 from shiftboss.rules.claims.canaries.python_source import PythonSource
+from shiftboss.rules.claims.source_text import TextEdit
 
 _OPPOSITES: Final = (
     ("assertTrue", "assertFalse"),
@@ -56,7 +56,7 @@ class Rewrite(NamedTuple):
     kind: SabotageKind
     change: str
     line: int
-    edit: Edit
+    edit: TextEdit
     cases: SabotagedCases = "all"
 
 
@@ -73,7 +73,7 @@ def assertion_rewrites(
         # In `assert(x) == 1` there is nothing between the word and the expression.
         space = " " if source.text[start - 1].isalpha() else ""
         for shape in negations(statement.test, source.snippet(statement.test)):
-            edit = Edit(start, end, space + shape)
+            edit = TextEdit(start, end, space + shape)
             yield Rewrite("negation", "assertion negated", statement.test.lineno, edit)
     elif (call := assertion_call(statement, receiver)) is not None:
         yield from _opposite_method(source, call)
@@ -111,7 +111,7 @@ def changed_values(
     if part is not None and new is not None:
         old = source.snippet(part)
         replacement = new if when is None else f"({new} if {when} else {old})"
-        edit = Edit(source.start(part), source.end(part), replacement)
+        edit = TextEdit(source.start(part), source.end(part), replacement)
         yield Rewrite("value", value_change(old, new), part.lineno, edit)
 
 
@@ -155,7 +155,7 @@ def _opposite_method(source: PythonSource, call: ast.Call) -> Iterator[Rewrite]:
     method = call.func.attr
     if method in _OPPOSITE:
         end = source.end(call.func)
-        edit = Edit(end - len(method), end, _OPPOSITE[method])
+        edit = TextEdit(end - len(method), end, _OPPOSITE[method])
         yield Rewrite("negation", f"{method} changed to {edit.replacement}", call.lineno, edit)
 
 

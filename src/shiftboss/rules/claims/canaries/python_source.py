@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.rules.claims.canaries.edits import FILE_CHARACTERS_MAX, Edit
+from shiftboss.rules.claims.canaries.edits import FILE_CHARACTERS_MAX
+from shiftboss.rules.claims.source_text import BYTE_ORDER_MARK, PythonPositions, TextEdit
 from shiftboss.rules.claims.test_scanners.python import parse_python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Located = ast.expr | ast.stmt
 
-_BYTE_ORDER_MARK: Final = "\ufeff"
 _LONE_RETURN: Final = re.compile(r"\r(?!\n)")
 # What may follow the last statement of a line.
 _END_OF_STATEMENTS: Final = re.compile(r"[ \t\f]*;?[ \t\f]*(?:#[^\r\n]*)?(?=\r?\n|\Z)")
@@ -29,26 +29,21 @@ class PythonSource:
             raise SyntaxError("the file is too large")
         if _LONE_RETURN.search(text):
             raise SyntaxError("lines that end with a carriage return alone are not supported")
-        self.module = parse_python(text.removeprefix(_BYTE_ORDER_MARK))
-        self._lines = text.split("\n")
-        self._starts = [0]
-        for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self.module = parse_python(text.removeprefix(BYTE_ORDER_MARK))
+        self._positions = PythonPositions(text)
 
     def start(self, node: Located) -> int:
-        return self._position(node.lineno, node.col_offset)
+        return self._positions.at(node.lineno, node.col_offset)
 
     def end(self, node: Located) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._position(node.end_lineno, node.end_col_offset)
+        return self._positions.at(node.end_lineno, node.end_col_offset)
 
     def snippet(self, node: Located) -> str:
         return self.text[self.start(node) : self.end(node)]
 
     def indentation(self, statement: ast.stmt) -> str:
         """Of a statement that starts its line."""
-        return self.text[self._starts[statement.lineno - 1] : self.start(statement)]
+        return self.text[self._positions.line_starts[statement.lineno - 1] : self.start(statement)]
 
     def end_of_line(self, statement: ast.stmt) -> int | None:
         """The end of the line where the statement ends, if no other statement follows there."""
@@ -59,19 +54,20 @@ class PythonSource:
         """Start and end of the line after the statement if it is blank. Also the empty rest after
         the last line break of the file counts."""
         assert statement.end_lineno is not None
-        if statement.end_lineno >= len(self._lines):
+        starts = self._positions.line_starts
+        if statement.end_lineno >= len(starts):
             return None
-        match = _BLANK_LINE.match(self.text, self._starts[statement.end_lineno])
+        match = _BLANK_LINE.match(self.text, starts[statement.end_lineno])
         return match.span() if match else None
 
-    def comments(self, nonce: str) -> list[Edit]:
+    def comments(self, nonce: str) -> list[TextEdit]:
         """A comment near the top of the file, and one in every test."""
         positions = {
             position
             for statement in [*self._first_statement(), *self._test_functions()]
             if (position := self.end_of_line(statement)) is not None
         }
-        return [Edit(position, position, f"  # {nonce}") for position in positions]
+        return [TextEdit(position, position, f"  # {nonce}") for position in positions]
 
     def _first_statement(self) -> list[ast.stmt]:
         """After the docstring: some tests look at the first line of their own file."""
@@ -83,13 +79,3 @@ class PythonSource:
         for node in ast.walk(self.module):
             if isinstance(node, Function) and node.name.startswith("test"):
                 yield node
-
-    def _position(self, line: int, column: int) -> int:
-        """Columns of a syntax tree count the bytes of UTF-8."""
-        text = self._lines[line - 1]
-        start = self._starts[line - 1]
-        if line == 1 and text.startswith(_BYTE_ORDER_MARK):
-            text, start = text[1:], start + 1
-        if not text.isascii():
-            column = len(text.encode()[:column].decode())
-        return start + column

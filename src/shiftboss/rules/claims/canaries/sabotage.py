@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random, SystemRandom
 from typing import Final, NamedTuple
 
-from shiftboss.rules.claims.canaries.edits import Edit, Sabotage, SabotageKind, apply_edits
+from shiftboss.rules.claims.canaries.edits import Sabotage, SabotageKind
 from shiftboss.rules.claims.canaries.go_and_rust import (
     go_comments,
     go_sabotages,
@@ -23,6 +23,7 @@ from shiftboss.rules.claims.canaries.go_and_rust import (
 )
 from shiftboss.rules.claims.canaries.javascript import javascript_comments, javascript_sabotages
 from shiftboss.rules.claims.canaries.python import python_comments, python_sabotages
+from shiftboss.rules.claims.source_text import TextEdit, apply_edits
 from shiftboss.rules.claims.test_scanners.go import go_machine
 
 __all__ = [
@@ -44,7 +45,7 @@ _FUNCTION: Final = re.compile(
 class _Language(NamedTuple):
     files: re.Pattern[str]
     sabotages: Callable[[str, Random], list[Sabotage]]
-    comments: Callable[[str, str], list[Edit]]
+    comments: Callable[[str, str], list[TextEdit]]
 
 
 _LANGUAGES: Final = (
@@ -83,7 +84,7 @@ def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str
     if language is None:
         return text
     # Two tests may be the same function, inherited by two classes.
-    edits = dict.fromkeys(Edit(one.start, one.end, one.replacement) for one in chosen)
+    edits = dict.fromkeys(TextEdit(one.start, one.end, one.replacement) for one in chosen)
     return apply_edits(text, [*edits, *language.comments(text, nonce)])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final, Literal, NamedTuple
+
+from shiftboss.rules.claims.source_text import TextEdit, apply_edits
 
 MUTATIONS_MAX: Final = 200
 # More changes at once would only make the report longer.
@@ -44,7 +45,6 @@ _WEAKNESS: Final[Mapping[Kind, int]] = {
 }
 # Two of these in one function can cancel each other out. The others lose something for good.
 _REVERSIBLE: Final[frozenset[Kind]] = frozenset(_WEAKNESS) - {"return", "statement"}
-_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
 class Mutation(NamedTuple):
@@ -61,22 +61,22 @@ class Mutation(NamedTuple):
     kind: Kind
     function: str = ""
 
+    @property
+    def edit(self) -> TextEdit:
+        return TextEdit(self.start, self.end, self.replacement)
+
 
 LocatedMutation = tuple[str, Mutation]  # the path of its file first
-
-
-def mutated(text: str, mutation: Mutation) -> str:
-    return text[: mutation.start] + mutation.replacement + text[mutation.end :]
 
 
 def mutated_files(
     texts: Mapping[str, str], mutations: Iterable[LocatedMutation]
 ) -> dict[str, bytes]:
     """The files with all of these mutations, which must not overlap."""
-    changed: dict[str, str] = {}
-    for path, mutation in sorted(mutations, key=lambda located: located[1].start, reverse=True):
-        changed[path] = mutated(changed.get(path, texts[path]), mutation)
-    return {path: text.encode() for path, text in changed.items()}
+    edits: dict[str, list[TextEdit]] = {}
+    for path, mutation in mutations:
+        edits.setdefault(path, []).append(mutation.edit)
+    return {path: apply_edits(texts[path], found).encode() for path, found in edits.items()}
 
 
 def shortened(change: str) -> str:
@@ -85,11 +85,6 @@ def shortened(change: str) -> str:
     if len(line) <= CHANGE_CHARACTERS_MAX:
         return line
     return line[: CHANGE_CHARACTERS_MAX - 3] + "..."
-
-
-def line_starts(text: str) -> list[int]:
-    """Where each line starts, as Python and most other languages count lines."""
-    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
 
 
 def choose_mutations(

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.protocol.handoffs import MutantsRequired
-from shiftboss.protocol.verdicts import Mutant, Outcome
+from shiftboss.protocol.verdicts import Mutant, MutantTotals
 from shiftboss.rules.claims.mutants.mutation import LocatedMutation, Mutation
 from shiftboss.rules.claims.mutants.sources import is_compiled
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.verdicts import CheckOutcome
+from shiftboss.rules.documents.wording import pluralize
 
 MutantOutcome = Literal["killed", "survived", "invalid", "not_run"]
-MutantPolicy = Literal["off", "report"] | MutantsRequired
 
 # One or two mutants may be equivalent: no test could tell them from the original.
 JUDGED_MIN: Final = 3
+# The names of tests come from the work, and may be of any length.
+KILLER_CHARACTERS_MAX: Final = 300
 HINT: Final = (
     "add tests that fail without this work; if the change cannot be tested, ask for a waiver of "
     "`mutants` and give the reason"
@@ -31,16 +34,6 @@ _COMPILE_ERROR: Final = re.compile(
 )
 
 
-class MutantResult(NamedTuple):
-    """How the criterion ended with a mutant. `exit_code` is None if it was stopped."""
-
-    exit_code: int | None
-    first_failed: str | None = None
-    timed_out: bool = False
-    output: str = ""
-    duration_ms: int = 0
-
-
 class MutantRun(NamedTuple):
     """One run of the criterion. `at_once` counts the mutations in it, of which `mutation` is the
     first."""
@@ -52,46 +45,47 @@ class MutantRun(NamedTuple):
     at_once: int = 1
 
 
-class MutantVerdict(NamedTuple):
-    outcome: Outcome
-    message: str
+def runs_of(mutations: Sequence[LocatedMutation], run: CommandRun | None) -> list[MutantRun]:
+    """What a run of the criterion says about the mutations that it was run with; the run is None if
+    the setup failed.
+
+    If it failed with several of them, nobody knows which of them did it: that is one run with all
+    of them. If it could not be run with several, that says nothing about any of them.
+    """
+    outcome = _outcome([path for path, _ in mutations], run)
+    if run is not None and outcome == "killed":
+        path, mutation = mutations[0]
+        return [MutantRun(path, mutation, outcome, _killer(run), len(mutations))]
+    if outcome != "survived" and len(mutations) > 1:
+        return []
+    return [MutantRun(path, mutation, outcome) for path, mutation in mutations]
 
 
-def runs_of(mutations: Sequence[LocatedMutation], result: MutantResult) -> list[MutantRun]:
-    """What a run of the criterion says about the mutations that it was run with. If it failed with
-    several of them, nobody knows which of them did it: that is one run with all of them."""
-    outcome = _outcome([path for path, _ in mutations], result)
-    if outcome != "killed":
-        return [MutantRun(path, mutation, outcome) for path, mutation in mutations]
-    path, mutation = mutations[0]
-    return [MutantRun(path, mutation, "killed", _killer(result), len(mutations))]
-
-
-def mutant_verdict(runs: Sequence[MutantRun], policy: MutantPolicy) -> MutantVerdict:
-    if policy == "off":
-        return MutantVerdict("passed", "not run, the policy switches mutants off")
+def mutant_verdict(runs: Sequence[MutantRun], required: MutantsRequired | None) -> Judgement:
     killed = [run for run in runs if run.outcome == "killed"]
     survived = [run for run in runs if run.outcome == "survived"]
-    if isinstance(policy, MutantsRequired):
-        return _required(len(killed), len(survived), policy.require)
+    if not killed and not survived:
+        return Judgement("unverifiable", NOT_RUN)
+    if required is not None:
+        return _share(len(killed), len(survived), required.require)
     if killed:
-        return MutantVerdict("passed", _noticed(killed, len(survived)))
-    if not survived:
-        return MutantVerdict("passed", NOT_RUN)
+        return Judgement("passed", _noticed(killed, len(survived)))
     if len(survived) >= JUDGED_MIN:
-        return MutantVerdict(
+        return Judgement(
             "failed",
             f"the tests notice none of {len(survived)} changes of the changed lines: "
             "they do not test this work",
         )
     changes = "1 change" if len(survived) == 1 else f"any of {len(survived)} changes"
-    return MutantVerdict(
+    return Judgement(
         "passed", f"the tests do not notice {changes} of the changed lines, too few to judge by"
     )
 
 
 def reported(runs: Sequence[MutantRun]) -> list[Mutant]:
-    """The mutants that were run, for the verdict."""
+    """The mutants that were run, for the verdict. Those that survived come first: they show what
+    the tests do not check."""
+    survivors_first = sorted(runs, key=lambda run: run.outcome != "survived")
     return [
         Mutant(
             path=run.path,
@@ -99,9 +93,14 @@ def reported(runs: Sequence[MutantRun]) -> list[Mutant]:
             change=_change(run),
             killed_by=run.killed_by,
         )
-        for run in runs
+        for run in survivors_first
         if run.outcome in ("killed", "survived")
     ]
+
+
+def totals(mutants: Sequence[Mutant]) -> MutantTotals:
+    killed = sum(mutant.killed_by is not None for mutant in mutants)
+    return MutantTotals(tried=len(mutants), killed=killed)
 
 
 def judged_together(checks: Sequence[CheckOutcome]) -> list[CheckOutcome]:
@@ -114,45 +113,44 @@ def judged_together(checks: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     return [_excused(check, enough) if _is_unnoticed(check) else check for check in checks]
 
 
-def _outcome(paths: Sequence[str], result: MutantResult) -> MutantOutcome:
+def _outcome(paths: Sequence[str], run: CommandRun | None) -> MutantOutcome:
     """An endless loop is noticed, too. A compiler that refuses the mutant is no test."""
+    if run is None:
+        return "not_run"
+    result = run.result
     if result.timed_out:
         return "killed"
     if result.exit_code is None:
         return "not_run"
     if result.exit_code == 0:
         return "survived"
-    if any(map(is_compiled, paths)) and _COMPILE_ERROR.search(result.output):
+    if any(map(is_compiled, paths)) and _COMPILE_ERROR.search(result.output_tail):
         return "invalid"
     return "killed"
 
 
-def _killer(result: MutantResult) -> str:
-    if result.first_failed is not None:
-        return result.first_failed
-    return "timed out" if result.timed_out else f"exit code {result.exit_code}"
+def _killer(run: CommandRun) -> str:
+    tests = run.report.tests if run.report is not None else ()
+    failed = next((test.label for test in tests if test.outcome == "failed"), None)
+    if failed is not None:
+        return failed[:KILLER_CHARACTERS_MAX]
+    return "timed out" if run.result.timed_out else f"exit code {run.result.exit_code}"
 
 
-def _required(killed: int, survived: int, share: float) -> MutantVerdict:
-    run = killed + survived
-    if run == 0:
-        return MutantVerdict("unverifiable", NOT_RUN)
-    message = f"{killed} of {_mutants(run)} noticed, {share:.0%} are required"
+def _share(killed: int, survived: int, required: float) -> Judgement:
+    tried = killed + survived
+    message = f"{killed} of {pluralize(tried, 'mutant')} noticed, {required:.0%} are required"
     # A share such as 0.6 has no exact binary form.
-    return MutantVerdict("passed" if killed + 1e-9 >= share * run else "failed", message)
+    return Judgement("passed" if killed + 1e-9 >= required * tried else "failed", message)
 
 
 def _noticed(killed: Sequence[MutantRun], survived: int) -> str:
     singles = [run for run in killed if run.at_once == 1]
     parts = []
     if singles or survived:
-        parts.append(f"{len(singles)} of {_mutants(len(singles) + survived)} noticed")
+        parts.append(f"{len(singles)} of {pluralize(len(singles) + survived, 'mutant')} noticed")
     parts += [f"{run.at_once} changes at once noticed" for run in killed if run.at_once > 1]
     return ", ".join(parts)
-
-
-def _mutants(count: int) -> str:
-    return "1 mutant" if count == 1 else f"{count} mutants"
 
 
 def _change(run: MutantRun) -> str:

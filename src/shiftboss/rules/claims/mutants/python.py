@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, line_starts, shortened
+from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, shortened
 from shiftboss.rules.claims.mutants.python_noise import (
     conditions_of,
     control_names,
@@ -23,6 +22,7 @@ from shiftboss.rules.claims.mutants.python_noise import (
     is_type_union,
     parts_of,
 )
+from shiftboss.rules.claims.source_text import BYTE_ORDER_MARK, PythonPositions
 from shiftboss.rules.claims.test_scanners.python import parse_python
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,7 +65,7 @@ _NUMBER_MAX: Final = 10**15
 def python_mutations(text: str, lines: Collection[int]) -> list[Mutation]:
     """None for code that this version of Python cannot parse."""
     try:
-        return _Finder(text, lines).find(parse_python(text))
+        return _Finder(text, lines).find(parse_python(text.removeprefix(BYTE_ORDER_MARK)))
     except (SyntaxError, RecursionError):
         return []
 
@@ -76,7 +76,8 @@ class _Finder:
     def __init__(self, text: str, lines: Collection[int]) -> None:
         self._text = text
         self._lines = frozenset(lines)
-        self._starts = line_starts(text)
+        positions = PythonPositions(text)
+        self._at, self._line_at = positions.at, positions.line_at
         self._uncovered = {self._line_at(match.start()) for match in _NO_COVER.finditer(text)}
         self._names: list[str] = []  # of the classes and functions around
         self._depth = 0  # how many of them are functions
@@ -84,7 +85,6 @@ class _Finder:
         # For each loop around: the names that decide when a `while` ends, None for a `for`.
         self._loops: list[frozenset[str] | None] = []
         self._nesting = 0
-        self._columns: dict[int, list[int]] = {}
         self._found: dict[tuple[int, int, str], Mutation] = {}
 
     def find(self, module: ast.Module) -> list[Mutation]:
@@ -298,20 +298,3 @@ class _Finder:
     def _source(self, node: ast.expr | ast.stmt) -> str:
         start = self._at(node.lineno, node.col_offset)
         return self._text[start : self._at(node.end_lineno, node.end_col_offset)]
-
-    def _line_at(self, position: int) -> int:
-        return bisect_right(self._starts, position)
-
-    def _at(self, line: int | None, column: int | None) -> int:
-        """The tree counts columns in bytes of UTF-8."""
-        assert line is not None
-        assert column is not None
-        start = self._starts[line - 1]
-        if self._text.isascii():
-            return start + column
-        if line not in self._columns:
-            end = self._starts[line] if line < len(self._starts) else len(self._text)
-            self._columns[line] = [
-                at for at, letter in enumerate(self._text[start:end]) for _ in letter.encode()
-            ] + [end - start]
-        return start + self._columns[line][column]

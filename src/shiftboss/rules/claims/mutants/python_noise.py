@@ -30,6 +30,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _LEFT_ALONE: Final = frozenset(("annotation", "returns", "decorator_list", "pattern"))
+_SETTING: Final = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _DUNDER: Final = re.compile(r"__\w+__")
 _TYPES: Final = frozenset(
     ("int", "str", "float", "bytes", "bool", "list", "dict", "set", "tuple", "object", "type")
@@ -141,7 +142,8 @@ def last_name(node: ast.AST) -> str:
 
 
 def _is_left_out_assignment(node: ast.stmt) -> bool:
-    """Of `__all__`, `__version__` and the like, of a logger, or of a time to wait."""
+    """Of `__all__`, `__version__` and the like, of a logger, or of a setting: no test repeats the
+    value of a port or a timeout."""
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, ast.AnnAssign):
@@ -152,7 +154,9 @@ def _is_left_out_assignment(node: ast.stmt) -> bool:
     is_call = isinstance(node.value, ast.Call) and is_noise_call(node.value)
     is_constant = isinstance(node.value, ast.Constant)
     return is_call or any(
-        _DUNDER.fullmatch(name) or (is_constant and is_constant_of_time(name)) for name in names
+        _DUNDER.fullmatch(name)
+        or (is_constant and (is_constant_of_time(name) or _SETTING.fullmatch(name)))
+        for name in names
     )
 
 

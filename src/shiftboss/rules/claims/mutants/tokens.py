@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Literal, get_args
 
-from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, line_starts, shortened
+from shiftboss.rules.claims.mutants.mutation import Kind, Mutation, shortened
+from shiftboss.rules.claims.source_text import line_starts
 from shiftboss.rules.claims.test_scanners.source import (
     closings,
     masked_go,

@@ -10,6 +10,7 @@ from shiftboss.protocol.verdicts import Outcome
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.reported import Report, missing_tests, name_tests
 from shiftboss.rules.claims.test_runs.runners import RunnerName
+from shiftboss.rules.documents.wording import pluralize
 
 NOTHING_REPORTED: Final = (
     "it ended with exit code 0, but no known test runner reported its tests; "
@@ -49,7 +50,7 @@ def judge_run(
     if problem is not None:
         return Judgement("failed", problem)
     assert report is not None
-    return Judgement("passed", f"exit code 0, {_tests(report.passed)} passed")
+    return Judgement("passed", f"exit code 0, {pluralize(report.passed, 'test')} passed")
 
 
 def _report_problem(run: CommandRun) -> str | None:
@@ -64,6 +65,11 @@ def _report_problem(run: CommandRun) -> str | None:
         )
     if report.passed == 0:
         return "no test passed: all were skipped, or none was found"
+    passed = {(test.file, test.name) for test in report.tests if test.outcome == "passed"}
+    failed = [test for test in report.tests if test.outcome == "failed"]
+    failed = [test for test in failed if (test.file, test.name) not in passed]  # a repetition
+    if failed:
+        return f"exit code 0, but {pluralize(len(failed), 'test')} failed: {name_tests(failed)}"
     return None
 
 
@@ -76,13 +82,13 @@ def _difference(base: Report, now: Report, changed: Mapping[str, str]) -> str | 
         if not missing:
             return None
         return (
-            f"{_tests(len(missing))} that ran at the base "
+            f"{pluralize(len(missing), 'test')} that ran at the base "
             f"{'does' if len(missing) == 1 else 'do'} not pass now: {name_tests(missing)}; "
             "removed, skipped or renamed?"
         )
     if now.passed < base.ran:
         return (
-            f"{_tests(base.ran)} ran at the base, only {now.passed} pass now: "
+            f"{pluralize(base.ran, 'test')} ran at the base, only {now.passed} pass now: "
             "were any removed or skipped?"
         )
     return None
@@ -97,7 +103,7 @@ def judge_base_tests(run: CommandRun, base: Report, laid_over: Collection[str]) 
         return Judgement("failed", f"the tests of the base were not reported: {run.result.message}")
     if not report.tests:
         passed = report.passed >= base.ran and run.result.exit_code == 0
-        message = f"{report.passed} of {_tests(base.ran)} of the base pass"
+        message = f"{report.passed} of {pluralize(base.ran, 'test')} of the base pass"
         return Judgement("passed" if passed else "failed", message)
     failing = missing_tests(base.tests, report.tests)
     known = {(test.file, test.name) for test in failing}
@@ -111,11 +117,8 @@ def judge_base_tests(run: CommandRun, base: Report, laid_over: Collection[str]) 
     if failing:
         return Judgement(
             "failed",
-            f"{_tests(len(failing))} of the base {'does' if len(failing) == 1 else 'do'} not pass "
-            f"in the version of the base: {name_tests(failing)}",
+            f"{pluralize(len(failing), 'test')} of the base "
+            f"{'does' if len(failing) == 1 else 'do'} not pass in the version of the base: "
+            f"{name_tests(failing)}",
         )
     return Judgement("passed", "the tests of the base pass in their version of the base")
-
-
-def _tests(count: int) -> str:
-    return "1 test" if count == 1 else f"{count} tests"

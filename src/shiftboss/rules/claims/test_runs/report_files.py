@@ -15,8 +15,11 @@ from xml.etree import ElementTree as ET
 from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
 from shiftboss.rules.claims.test_runs.runners import ReportFormat
 
-REPORT_BYTES_MAX: Final = 64 * 2**20
+REPORT_BYTES_MAX: Final = 8 * 2**20
 TESTS_MAX: Final = 50_000
+# Tags, or objects and lists: a few for each test. A short file can have millions of them, and each
+# takes time, and many times its size in memory.
+PARTS_MAX: Final = 8 * TESTS_MAX
 _NAME_CHARACTERS_MAX: Final = 1000
 _JEST_OUTCOMES: Final[dict[object, CaseOutcome]] = {"passed": "passed", "failed": "failed"}
 
@@ -38,22 +41,24 @@ def read_report(content: bytes, format: ReportFormat, folder: str) -> Report | N
 
 
 def _junit_tests(content: bytes, folder: str) -> Iterator[ReportedTest]:
+    if content.count(b"<") > PARTS_MAX:
+        raise ValueError("a report has fewer tags")
     text = content.decode()  # in another encoding, the next check would not see what it looks for
     if "<!" in text.replace("<!--", "").replace("<![CDATA[", ""):
         raise ValueError("a report has no document type, and entities can unfold without end")
-    root = ET.fromstring(text)  # noqa: S314
-    yield from _suite_tests(root, (), folder)
+    yield from _suite_tests(ET.fromstring(text), "", folder)  # noqa: S314
 
 
-def _suite_tests(
-    element: ET.Element, titles: tuple[str, ...], folder: str
-) -> Iterator[ReportedTest]:
-    """pytest has one flat suite; node nests a suite for each `describe`."""
+def _suite_tests(element: ET.Element, titles: str, folder: str) -> Iterator[ReportedTest]:
+    """pytest has one flat suite; node nests a suite for each `describe`. `titles` are those around
+    the tests."""
     for child in element:
         if child.tag == "testsuite":
             name = child.get("name", "")
             is_describe = element.tag == "testsuite" or "hostname" in child.keys()  # noqa: SIM118
-            inner = (*titles, name) if is_describe and name != "pytest" else titles
+            is_title = is_describe and name != "pytest"
+            # Cut here, too: many tests could repeat one long title.
+            inner = f"{titles}{name} > "[:_NAME_CHARACTERS_MAX] if is_title else titles
             yield from _suite_tests(child, inner, folder)
         elif child.tag == "testcase" and not _is_collection_error(child):
             yield _junit_test(child, titles, folder)
@@ -65,13 +70,13 @@ def _is_collection_error(case: ET.Element) -> bool:
     return error is not None and error.get("message") == "collection failure"
 
 
-def _junit_test(case: ET.Element, titles: tuple[str, ...], folder: str) -> ReportedTest:
+def _junit_test(case: ET.Element, titles: str, folder: str) -> ReportedTest:
     file = case.get("file")
     name = case.get("name", "")
     if file is not None:
         path = _relative(file, folder)
         return _test(path, "::".join([*_classes(case, path), name]), _junit_outcome(case))
-    return _test(None, " > ".join([*titles, name]), _junit_outcome(case))
+    return _test(None, titles + name, _junit_outcome(case))
 
 
 def _classes(case: ET.Element, path: str) -> list[str]:
@@ -88,6 +93,8 @@ def _junit_outcome(case: ET.Element) -> CaseOutcome:
 
 
 def _jest_tests(content: bytes, folder: str) -> Iterator[ReportedTest]:
+    if content.count(b"{") + content.count(b"[") > PARTS_MAX:
+        raise ValueError("a report has fewer objects and lists")
     document = json.loads(content)
     for suite in _list(document, "testResults"):
         file = suite.get("name")

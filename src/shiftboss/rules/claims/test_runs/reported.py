@@ -13,9 +13,11 @@ from shiftboss.protocol.verdicts import TestTotals
 Source = Literal["report", "output", "summary"]
 CaseOutcome = Literal["passed", "failed", "skipped"]
 
-_PARAMETERS: Final = re.compile(r"\[.*\]\Z", re.DOTALL)
 _OUTER_NAMES: Final = re.compile(r".*(?:::|\.| > | )", re.DOTALL)
+_WORD: Final = re.compile(r"\w+")
 NAMED_MAX: Final = 5
+# How deep in packages a module can be. Names with more parts could be written to waste time.
+_MODULE_PARTS_MAX: Final = 50
 
 
 class ReportedTest(NamedTuple):
@@ -29,12 +31,15 @@ class ReportedTest(NamedTuple):
     @property
     def function(self) -> tuple[str | None, str]:
         """The same for all parameters of a test."""
-        return self.file, _PARAMETERS.sub("", self.name)
+        name, bracket, _ = self.name.partition("[")
+        return self.file, name if bracket and self.name.endswith("]") else self.name
 
     @property
     def function_name(self) -> str:
         """Without the names of classes and suites."""
-        return _OUTER_NAMES.sub("", self.function[1])
+        name = self.function[1]
+        outer = _OUTER_NAMES.match(name)
+        return name[outer.end() :] if outer else name
 
     @property
     def label(self) -> str:
@@ -75,7 +80,7 @@ def _files_by_module(paths: Iterable[str]) -> dict[str, list[str]]:
     for path in paths:
         if path.endswith(".py"):
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-            for start in range(len(parts)):
+            for start in range(max(0, len(parts) - _MODULE_PARTS_MAX), len(parts)):
                 by_module.setdefault(".".join(parts[start:]), []).append(path)
     return by_module
 
@@ -84,7 +89,7 @@ def _with_file(test: ReportedTest, by_module: dict[str, list[str]]) -> ReportedT
     if test.file is not None or "." not in test.name:
         return test
     parts = test.name.split(".")
-    for end in range(len(parts) - 1, 0, -1):
+    for end in range(min(len(parts) - 1, _MODULE_PARTS_MAX), 0, -1):
         files = by_module.get(".".join(parts[:end]), [])
         if len(files) == 1:
             return test._replace(file=files[0], name="::".join(parts[end:]))
@@ -106,6 +111,7 @@ def missing_tests(
     names = {(test.file, test.name) for test in passed}
     functions = Counter(test.function for test in passed)
     in_changed = {test.function_name for test in passed if test.file in changed}
+    texts = {file: _Words(text) for file, text in changed.items()}
     ran = [test for test in before if test.outcome != "skipped"]
     needed = Counter(test.function for test in ran)
     return [
@@ -113,16 +119,33 @@ def missing_tests(
         for test in ran
         if (test.file, test.name) not in names
         and functions[test.function] < needed[test.function]
-        and not _was_moved(test, in_changed, changed)
+        and not _was_moved(test, in_changed, texts)
     ]
 
 
-def _was_moved(test: ReportedTest, in_changed: Collection[str], changed: Mapping[str, str]) -> bool:
-    text = changed.get(test.file) if test.file is not None else None
-    if text is None:
+def _was_moved(
+    test: ReportedTest, in_changed: Collection[str], texts: Mapping[str, _Words]
+) -> bool:
+    words = texts.get(test.file) if test.file is not None else None
+    if words is None:
         return False
     name = test.function_name
-    return name in in_changed or re.search(rf"\b{re.escape(name)}\b", text) is None
+    return name in in_changed or not words.mention(name)
+
+
+class _Words:
+    """The words of a text, which is read once for all tests that are missing."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: frozenset[str] | None = None
+
+    def mention(self, name: str) -> bool:
+        if not _WORD.fullmatch(name):  # a title; those of Python, Go and Rust are words
+            return re.search(rf"\b{re.escape(name)}\b", self._text) is not None
+        if self._found is None:
+            self._found = frozenset(_WORD.findall(self._text))
+        return name in self._found
 
 
 def name_tests(tests: Sequence[ReportedTest]) -> str:

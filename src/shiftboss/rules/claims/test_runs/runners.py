@@ -26,6 +26,18 @@ _BY_PROGRAM: Final[Mapping[str, RunnerName]] = {
     "mocha": "mocha",
 }
 _BY_MODULE: Final[Mapping[str, RunnerName]] = {"pytest": "pytest", "unittest": "unittest"}
+# All tests have to be reported, also after one that fails. For pytest, the last option counts.
+_KEEP_GOING: Final = "--maxfail=0"
+_FAIL_FAST: Final[Mapping[RunnerName, tuple[str, ...]]] = {
+    "unittest": ("-f", "--failfast"),
+    "go": ("-failfast", "--failfast", "-failfast=true"),
+    "jest": ("--bail", "-b", "--bail=1"),
+    "vitest": ("--bail", "--bail=1"),
+    "mocha": ("--bail", "-b"),
+}
+_WITHOUT_TESTS: Final = frozenset(
+    ("--collect-only", "--co", "--version", "--help", "-h", "--fixtures", "--markers")
+) | frozenset(("--listTests", "--showConfig", "--no-run", "-list", "--list"))
 # How many words before the runner may belong to its launchers.
 _WORDS_BEFORE_MAX: Final = 12
 
@@ -48,15 +60,15 @@ def reporting_command(argv: Sequence[str], report: str) -> ReportingCommand:
     it. Only the words of a command tell for sure which runner it is.
     """
     found = _find_runner(argv)
-    variables = {
-        "PYTEST_ADDOPTS": shlex.join([f"--junitxml={report}", "-o", "junit_family=xunit1"])
-    }
+    options = [f"--junitxml={report}", "-o", "junit_family=xunit1", _KEEP_GOING]
+    variables = {"PYTEST_ADDOPTS": shlex.join(options)}
     if found is None:
         return ReportingCommand(None, tuple(argv), variables, "junit")
     runner, at = found
-    words = list(argv)
+    words = [word for word in argv if not _is_fail_fast(runner, word)]
     match runner:
         case "pytest":
+            words.append(_KEEP_GOING)
             if any(word.startswith(("--junitxml", "--junit-xml")) for word in words):
                 words.append(f"--junitxml={report}")
             return ReportingCommand(runner, words, variables, "junit", must_report=True)
@@ -64,6 +76,8 @@ def reporting_command(argv: Sequence[str], report: str) -> ReportingCommand:
             words.append("-v")
         case "go" if not any(word.startswith(("-json", "-v", "--json")) for word in words):
             words.insert(at + 2, "-v")
+        case "cargo" if "--no-fail-fast" not in words:
+            words.insert(at + 2, "--no-fail-fast")
         case "node":
             destinations = ["--test-reporter=spec", "--test-reporter-destination=stdout"]
             destinations += ["--test-reporter=junit", f"--test-reporter-destination={report}"]
@@ -78,6 +92,22 @@ def reporting_command(argv: Sequence[str], report: str) -> ReportingCommand:
         case _:
             pass
     return ReportingCommand(runner, words, variables, "junit")
+
+
+def _is_fail_fast(runner: RunnerName, word: str) -> bool:
+    return word in _FAIL_FAST.get(runner, ())
+
+
+def words_after_runner(argv: Sequence[str]) -> Sequence[str]:
+    """The options and arguments of a test runner that is known by the words of the command."""
+    found = _find_runner(argv)
+    return () if found is None else argv[found[1] + 1 :]
+
+
+def runner_of(argv: Sequence[str]) -> RunnerName | None:
+    """The runner that the command names, if it runs tests and does not just list or build them."""
+    found = _find_runner(argv)
+    return None if found is None or not _WITHOUT_TESTS.isdisjoint(argv) else found[0]
 
 
 def _find_runner(argv: Sequence[str]) -> tuple[RunnerName, int] | None:

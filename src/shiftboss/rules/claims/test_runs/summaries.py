@@ -11,8 +11,10 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_CHARACTERS_MAX: Final = 300
 
 _NEVER: Final = r"(?!)"
-_PASSED: Final = r"(\d+) passed"
-_FAILED: Final = r"(\d+) failed"
+# A whole number: of a long row of digits, no pattern tries every part.
+_NUMBER: Final = r"(?<!\d)(\d{1,9})"
+_PASSED: Final = rf"{_NUMBER} passed"
+_FAILED: Final = rf"{_NUMBER} failed"
 _PYTEST: Final = (
     r"\d+ (?:subtests )?"
     r"(?:passed|failed|skipped|deselected|xfailed|xpassed|errors?|warnings?|rerun)"
@@ -24,12 +26,12 @@ _SUMMARIES: Final = tuple(
         # pytest: `=== 3 passed, 1 skipped in 0.12s ===`, without the frame with -q
         (
             rf"^=*[ ]*(?:{_PYTEST}, )*{_PYTEST} in \d+\.\d+s\b",
-            r"(\d+) (?:subtests )?x?passed",
-            r"(\d+) (?:subtests )?failed",
+            rf"{_NUMBER} (?:subtests )?x?passed",
+            rf"{_NUMBER} (?:subtests )?failed",
         ),
         (r"^=*[ ]*no tests ran in \d", _NEVER, _NEVER),
         # jest: `Tests:       1 skipped, 2 passed, 3 total`
-        (r"^[ ]*Tests:[ ].*\d+ total", _PASSED, _FAILED),
+        (r"^[ ]*Tests:[ ].*(?<!\d)\d{1,9} total", _PASSED, _FAILED),
         (r"^[ ]*No tests found, exiting with code 0", _NEVER, _NEVER),
         # vitest: `      Tests  2 passed | 1 skipped (3)`
         (r"^[ ]*Tests[ ]{2,}(?:no tests|.*\(\d+\))", _PASSED, _FAILED),
@@ -37,14 +39,14 @@ _SUMMARIES: Final = tuple(
         # mocha: `  3 passing (5ms)`, then pending and failing ones
         (
             r"^[ ]*\d+ passing \([^\n]*(?:\n[ ]*\d+ (?:pending|failing))*",
-            r"(\d+) passing",
-            r"(\d+) failing",
+            rf"{_NUMBER} passing",
+            rf"{_NUMBER} failing",
         ),
         # bun test: ` 3 pass`, then ` 1 skip`, ` 0 fail`
         (
             r"^[ ]*\d+ pass(?:\n[ ]*\d+ (?:skip|todo|fail))*$",
-            r"(\d+) pass\b",
-            r"(\d+) fail\b",
+            rf"{_NUMBER} pass\b",
+            rf"{_NUMBER} fail\b",
         ),
         # node --test and other TAP: `# pass 3`, `# fail 0`
         (

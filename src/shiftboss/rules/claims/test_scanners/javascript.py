@@ -80,12 +80,16 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
     inline = [(match.start(), match[1]) for match in _INLINE.finditer(masked)]
     inline += [(call.start, reason) for call in calls if call.title is None for reason in call.off]
     tests = []
+    open_suites: list[Call] = []
     for call in calls:
+        # Brackets are nested, so the suites that have ended are the last ones.
+        while open_suites and open_suites[-1].end < call.start:
+            open_suites.pop()
+        if call.is_suite:
+            open_suites.append(call)
         if call.is_suite or call.title is None:
             continue
-        suites = [
-            suite for suite in calls if suite.is_suite and suite.start < call.start < suite.end
-        ]
+        suites = [suite for suite in open_suites if suite.start < call.start < suite.end]
         off = call.off.union(*(suite.off for suite in suites))
         off |= {reason for at, reason in inline if call.start < at < call.end}
         if only and not any(other.start <= call.start <= other.end for other in only):
