@@ -234,6 +234,8 @@ def test_a_parameter_that_may_be_more_than_the_expected_value_is_not_changed(tes
         ("for a, b in ROWS:\n  assert f(a) == b", ["ROWS = [(1, 8)]"]),
         ("want = 'a'\n assert f() == want", ["want = 'ax'"]),
         ("assert f() == WANT", ["WANT = 10"]),
+        ("for a, b in [(1, True)]:\n  assert f(a) is b", ["for a, b in [(1, False)]:"]),
+        ("for a, b in [(1, True)]:\n  assert f(a) is not b", []),
         ("assert f() == SHARED", []),
         ("want = 1\n assert f(want) == want", []),
         ("want = 1\n want += 1\n assert f() == want", []),

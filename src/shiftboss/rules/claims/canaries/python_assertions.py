@@ -89,8 +89,9 @@ def expected_literal(statement: ast.stmt, receiver: str | None) -> ast.expr | No
 
 
 def compared_names(statement: ast.stmt, receiver: str | None) -> list[str]:
-    """The names that are one side of an equality all alone."""
-    return [one.id for one in _compared(statement, receiver) if isinstance(one, ast.Name)]
+    """The names that are one side of an equality all alone. What is identical is also equal."""
+    sides = _compared(statement, receiver, (ast.Eq, ast.Is))
+    return [one.id for one in sides if isinstance(one, ast.Name)]
 
 
 def is_vague(node: ast.AST) -> bool:
@@ -167,12 +168,14 @@ def _is_bool_identity(test: ast.expr) -> bool:
     return isinstance(test.ops[0], ast.Is) and is_bool
 
 
-def _compared(statement: ast.stmt, receiver: str | None) -> list[ast.expr]:
+def _compared(
+    statement: ast.stmt, receiver: str | None, operators: tuple[type[ast.cmpop], ...] = (ast.Eq,)
+) -> list[ast.expr]:
     """Both sides of an equality that the statement asserts, the second first; or nothing."""
     sides: list[ast.expr] = []
     if isinstance(statement, ast.Assert):
         test = statement.test
-        if isinstance(test, ast.Compare) and [type(one) for one in test.ops] == [ast.Eq]:
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in operators:
             sides = [test.comparators[0], test.left]
     elif (call := assertion_call(statement, receiver)) is not None and _is_exact(call):
         sides = [call.args[1], call.args[0]]
