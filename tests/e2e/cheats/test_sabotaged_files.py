@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
@@ -159,11 +160,16 @@ def run(folder: Path, *argv: str) -> str:
 
 
 def by_kind(path: str, text: str) -> dict[str, list[Sabotage]]:
-    """For each kind, the sabotages of all tests that can be sabotaged in this way."""
-    kinds: dict[str, dict[str, Sabotage]] = {"none": {}}
+    """For each kind, the sabotages of all tests that can be sabotaged in this way, in any shape."""
+    kinds: dict[str, dict[str, list[Sabotage]]] = {"none": {}}
     for one in sabotages(path, text):
-        kinds.setdefault(one.kind, {})[one.test] = one
-    return {kind: list(tests.values()) for kind, tests in kinds.items()}
+        kinds.setdefault(one.kind, {}).setdefault(one.test, []).append(one)
+    # The same shape for all, because two tests may be the same function.
+    shape = SystemRandom().randrange(100)
+    return {
+        kind: [options[shape % len(options)] for options in tests.values()]
+        for kind, tests in kinds.items()
+    }
 
 
 def test_unittest_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path) -> None:
@@ -202,6 +208,64 @@ def test_pytest_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path) -> N
         assert failed == {one.test for one in chosen}, output
 
 
+TABLES = """\
+import unittest
+import pytest
+
+ROWS = [("a b", "a-b"), ("c", "c")]
+WANT = ["a", "b"]
+
+def slug(text):
+    return text.replace(" ", "-")
+
+@pytest.mark.parametrize("text, want", [("a b", "a-b"), pytest.param("c d", "c-d", id="two")])
+def test_parameters(text, want):
+    result = slug(text)
+    assert result == want
+
+@pytest.mark.parametrize("text,want", ROWS)
+def test_named_rows(text, want): assert slug(text) == want
+
+def test_loop():
+    for text, want in [("a b", "a-b"), ("c d", "c-d")]:
+        assert slug(text) == want
+
+def test_loop_with_one_value():
+    for text in ("a b", "a-b"):
+        assert slug(text) == "a-b"
+
+def test_dictionary():
+    for text, want in {"a b": "a-b", "c": "c"}.items():
+        assert slug(text) == want
+
+def test_constant():
+    assert slug("a b").split("-") == WANT
+
+class TestLocal(unittest.TestCase):
+    def test_local(self):
+        want = "a-b"
+        self.assertEqual(slug("a b"), want)
+"""
+
+
+def test_each_way_to_sabotage_makes_its_test_fail_and_no_other(tmp_path: Path) -> None:
+    ways = sabotages("test_it.py", TABLES)
+    assert len({one.test for one in ways if one.kind == "value"}) == 7
+    for number, one in enumerate(ways):
+        text = apply_sabotages("test_it.py", TABLES, [one], "nonce")
+        (tmp_path / f"test_{number}.py").write_text(text)
+    options = ("-q", "-rA", "-W", "error", "-p", "no:randomly", "--tb=no")
+    output = run(tmp_path, sys.executable, "-m", "pytest", *options)
+    cases = re.findall(r"^(PASSED|FAILED) test_(\d+)\.py::([\w:]+)", output, re.M)
+    assert len(cases) == 9 * len(ways), output
+    for number, one in enumerate(ways):
+        outcomes = [(name, outcome) for outcome, file, name in cases if int(file) == number]
+        failed = {name for name, outcome in outcomes if outcome == "FAILED"}
+        assert failed == {one.test}, (one, output)
+        passed = (one.test, "PASSED") in outcomes
+        assert passed is (one.cases == "some"), one
+
+
 @pytest.mark.parametrize("kind", ["none", "value", "raise"])
 def test_node_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path, kind: str) -> None:
     chosen = by_kind("a.test.js", NODE)[kind]
@@ -216,7 +280,7 @@ def test_node_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path, kind: 
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="needs the Rust compiler")
 def test_rust_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path) -> None:
-    chosen = sabotages("src/lib.rs", RUST)
+    chosen = by_kind("src/lib.rs", RUST)["raise"]
     (tmp_path / "lib.rs").write_text(apply_sabotages("src/lib.rs", RUST, chosen, "nonce"))
     compiled = run(tmp_path, "rustc", "--test", "lib.rs", "-o", "tests")
     output = run(tmp_path, "./tests")

@@ -13,6 +13,7 @@ from shiftboss.rules.claims.canaries.judgement import judge_canaries
 from shiftboss.rules.claims.canaries.sabotage import (
     Sabotage,
     apply_sabotages,
+    choose_one,
     choose_sabotages,
     fails_with,
     sabotages,
@@ -61,6 +62,12 @@ def test_a_choice_mixes_the_kinds_and_depends_on_chance_alone() -> None:
     assert first != other
 
 
+def test_of_one_choice_every_kind_has_the_same_chance_however_many_shapes_it_has() -> None:
+    options = [sabotage("test_a", "value"), *[sabotage("test_a", "raise")] * 99]
+    kinds = [choose_one(options, Random(seed)).kind for seed in range(40)]
+    assert 10 < kinds.count("value") < 30
+
+
 def test_the_classes_that_inherit_a_test_count_as_one() -> None:
     options = {"a": [sabotage("One::test_a", "raise"), sabotage("Two::test_a", "value")]}
     (one,) = choose_sabotages(options, Random(1), 5)["a"]
@@ -74,7 +81,8 @@ def test_several_sabotages_are_applied_at_once() -> None:
     options = {(one.test, one.kind): one for one in sabotages("test_it.py", TEXT)}
     chosen = [options["test_b", "negation"], options["test_a", "value"]]
     assert apply_sabotages("test_it.py", TEXT, chosen, "n") == (
-        "def test_a():\n    assert f() == 2  # n\n\ndef test_b():\n    assert not (g())  # n\n"
+        f"def test_a():\n    assert f() == {chosen[1].replacement}  # n\n\n"
+        f"def test_b():\n    assert {chosen[0].replacement}  # n\n"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+import time
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, apply_sabotages, sabotages
+from tests.unit.claims.chance import First
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
 
 def offered(text: str) -> list[Sabotage]:
-    return sabotages("tests/test_it.py", textwrap.dedent(text))
+    return sabotages("tests/test_it.py", textwrap.dedent(text), First())
 
 
 def names(text: str) -> set[str]:
@@ -27,9 +29,17 @@ def names(text: str) -> set[str]:
 
 def sabotaged(text: str, kind: str) -> str:
     """The line with the only sabotage of the kind."""
-    (one,) = [sabotage for sabotage in offered(text) if sabotage.kind == kind]
-    changed = apply_sabotages("tests/test_it.py", textwrap.dedent(text), [one], "n")
-    return changed.splitlines()[one.line - 1].strip().removesuffix("  # n")
+    (line,) = lines_of(text, kind)
+    return line
+
+
+def lines_of(text: str, kind: str) -> list[str]:
+    """The changed line of each sabotage of the kind."""
+    lines = []
+    for one in [sabotage for sabotage in offered(text) if sabotage.kind == kind]:
+        changed = apply_sabotages("tests/test_it.py", textwrap.dedent(text), [one], "n")
+        lines.append(changed.splitlines()[one.line - 1].strip().removesuffix("  # n"))
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,129 @@ def test_the_value_of_a_tolerant_assertion_is_not_changed(assertion: str) -> Non
 )
 def test_an_assertion_is_negated(assertion: str, changed: str) -> None:
     text = f"class TestIt(TestCase):\n    def test_it(self):\n        {assertion}\n"
-    assert sabotaged(text, "negation") == changed
+    assert lines_of(text, "negation")[0] == changed
+
+
+def test_negations_and_raises_have_many_shapes() -> None:
+    text = "def test_it():\n    assert f() == x\n"
+    assert lines_of(text, "negation") == [
+        "assert not (f() == x)",
+        "assert (False if (f() == x) else True)",
+        "assert (f() == x) and False",
+        "assert (f() == x) and None",
+        "assert (f() == x) is False",
+        "assert (f() == x) is None",
+    ]
+    assert lines_of("def test_it():\n    assert(f()) == x\n", "negation")[0] == (
+        "assert not ((f()) == x)"
+    )
+    raising = [one.replacement for one in offered(text) if one.kind == "raise"]
+    assert len({one.split()[1] for one in raising}) > 5
+
+
+def test_what_is_put_into_a_test_is_another_in_every_run() -> None:
+    text = "def test_it():\n    assert f() == 'a long text'\n"
+    runs = [{one.replacement for one in sabotages("test_it.py", text)} for _ in range(2)]
+    kept = {"not (f() == 'a long text')"}
+    same = {one for one in runs[0] & runs[1] if "f()" not in one}
+    assert kept <= runs[0] & runs[1]
+    assert len(same) < 3, "only a short text may be the same by chance"
+
+
+PARAMETERS = (
+    "@pytest.mark.parametrize({}, {})\ndef test_it(text, want):\n    assert f(text) == want\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "changed"),
+    [
+        ("'text,want'", "[('a', 1), ('b', 2)]", ["('a', 2), ('b', 2)", "('a', 1), ('b', 3)"]),
+        ("('text', 'want')", "[['a', 'b']]", ["['a', 'bx']"]),
+        ("'want, text'", "[(None, 1)], ids=['x']", ["(0, 1)"]),
+        ("'text,want'", "[pytest.param('a', 1, id='x')]", ["pytest.param('a', 2, id='x')"]),
+        ("'text,want'", "[(x, [y, 1])]", ["(x, [y, 2])"]),
+        ("'text,want'", "[('a', approx(1))]", []),
+        ("'text,want'", "[('a', g(1)), *more]", []),
+        ("'text,want'", "[('a', 1)], indirect=True", []),
+        ("'text,want'", "[('a', 1, 2)]", []),
+        ("'text'", "['a']", []),
+    ],
+)
+def test_the_expected_value_in_a_row_of_parameters_is_changed(
+    names: str, rows: str, changed: list[str]
+) -> None:
+    text = PARAMETERS.format(names, rows)
+    found = lines_of(text, "value")
+    assert [line for line in found if "parametrize" not in line] == []
+    assert [line.partition("[")[2].rpartition("]")[0] for line in found] == [
+        (one if "ids" not in rows else f"{one}], ids=['x'") for one in changed
+    ]
+    assert {one.cases for one in offered(text) if one.kind == "value"} == (
+        {"some"} if found else set()
+    )
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it(want):\n    assert f(want) == want",
+        "def test_it(want):\n    assert want == want",
+        "def test_it(want):\n    assert f() == [want]",
+        "def test_it(want):\n    if x:\n        assert f() == want",
+        "def test_it(want):\n    want = g()\n    assert f() == want",
+        "def test_it(want):\n    assert f() == want\n    g()",
+        "def test_it(want, result):\n    assert result == want",
+        "def test_it(want):\n    assert f(**locals()) == want",
+        "def test_it(want):\n    assert approx(f()) == want",
+        "def test_it(want):\n    assert f() != want",
+    ],
+)
+def test_a_parameter_that_may_be_more_than_the_expected_value_is_not_changed(test: str) -> None:
+    text = f"@pytest.mark.parametrize('want', [1, 2])\n{test}\n"
+    assert lines_of(text, "value") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "changed"),
+    [
+        ("for a, b in [(1, 2), (3, 4)]:\n  assert f(a) == b", ["for a, b in [(1, 2), (3, 5)]:"]),
+        (
+            "for a, b in {1: 2, 3: 4}.items():\n  assert f(a) == b",
+            ["for a, b in {1: 2, 3: 5}.items():"],
+        ),
+        ("for b in ('a', 'b'):\n  x = g()\n  self.assertEqual(x, b)", ["for b in ('a', 'bx'):"]),
+        ("for a in (1, 2):\n  assert f(a) == 5", ["assert f(a) == (6 if a == 2 else 5)"]),
+        ("for a in (1, 2):\n  assert f(a) is True", ["assert f(a) is (False if a == 2 else True)"]),
+        ("rows = [(1, 2)]\n for a, b in rows:\n  assert f(a) == b", ["rows = [(1, 3)]"]),
+        ("for a, b in ROWS:\n  assert f(a) == b", ["ROWS = [(1, 8)]"]),
+        ("want = 'a'\n assert f() == want", ["want = 'ax'"]),
+        ("assert f() == WANT", ["WANT = 10"]),
+        ("for a, b in [(1, True)]:\n  assert f(a) is b", ["for a, b in [(1, False)]:"]),
+        ("for a, b in [(1, True)]:\n  assert f(a) is not b", []),
+        ("assert f() == SHARED", []),
+        ("want = 1\n assert f(want) == want", []),
+        ("want = 1\n want += 1\n assert f() == want", []),
+        ("if x:\n  want = 1\n assert f() == want", []),
+        ("for a in []:\n  assert f(a) == 5", []),
+        ("for a in (1, 1):\n  assert f(a) == 5", []),
+        ("for a in (1, 2):\n  a = g(a)\n  assert f(a) == 5", []),
+        ("for a in g():\n  assert f(a) == 5", []),
+        ("for a, b in [(1, 2), *x]:\n  assert f(a) == b", []),
+        ("for a, b in [(1, 2)]:\n  if a: continue\n  assert f(a) == b", []),
+        ("for a, b in [(1, 2)]:\n  assert f(a) == b\n  g()", []),
+        ("for a, b in [(1, 2)]:\n  assert f(a) == b\n g()", []),
+        ("for a, b in [(1, 2)]:\n  assert f(b) == b", []),
+        ("for a, b in [(1, approx(2))]:\n  assert f(a) == b", []),
+    ],
+)
+def test_a_value_that_only_one_assertion_compares_with_is_changed(
+    body: str, changed: list[str]
+) -> None:
+    constants = "ROWS = [(1, 7)]\nWANT = 9\nSHARED = other = 9\n"
+    text = f"{constants}def test_it(self):\n {body}\n"
+    assert lines_of(text, "value") == changed
+    assert {one.cases for one in offered(text)} <= {"all"}
 
 
 @pytest.mark.parametrize(
@@ -257,6 +389,16 @@ def test_many_classes_that_inherit_cost_little(bases: str, found: int) -> None:
     assert len(names(text)) == found
 
 
+@pytest.mark.parametrize(
+    "body",
+    [" assert x == 1\n" * 4_000, " for a, b in ROWS:\n" + "  assert a == b\n" * 4_000],
+)
+def test_a_python_file_that_is_written_to_waste_time_does_not(body: str) -> None:
+    started = time.monotonic()
+    sabotages("test_it.py", f"ROWS = [(1, 2)]\ndef test_it():\n{body}")
+    assert time.monotonic() - started < 10
+
+
 FILE = '''\
 #!/usr/bin/env python3
 # -*- coding: utf-8 -*-
@@ -324,6 +466,9 @@ literals = st.recursive(
 )
 
 
+FAILURES = (AssertionError, ZeroDivisionError, ValueError, KeyError)
+
+
 @given(value=literals, method=st.booleans(), swapped=st.booleans())
 def test_a_sabotaged_test_fails_whatever_the_value(
     value: Any, *, method: bool, swapped: bool
@@ -339,7 +484,7 @@ def test_a_sabotaged_test_fails_whatever_the_value(
     )
     _outcome(text, value)()
     for one in sabotages("test_it.py", text):
-        with pytest.raises(AssertionError):
+        with pytest.raises(FAILURES):
             _outcome(apply_sabotages("test_it.py", text, [one], "n"), value)()
 
 

@@ -26,6 +26,7 @@ from shiftboss.rules.claims.canaries.judgement import (
 from shiftboss.rules.claims.canaries.sabotage import (
     Sabotage,
     apply_sabotages,
+    choose_one,
     choose_sabotages,
     sabotages,
 )
@@ -128,7 +129,9 @@ async def _test_files(
 
 
 def options_of(texts: Mapping[str, str]) -> dict[str, list[Sabotage]]:
-    return {path: found for path, text in texts.items() if (found := sabotages(path, text))}
+    return {
+        path: found for path, text in texts.items() if (found := sabotages(path, text, _RANDOM))
+    }
 
 
 async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]) -> CheckOutcome:
@@ -137,7 +140,7 @@ async def _check_unnamed(tested: CommitUnderTest, text: str, argv: Sequence[str]
     options = await asyncio.to_thread(options_of, texts)
     if not options:
         return unverifiable("canary", _UNSAFE, text)
-    chosen = {path: [_RANDOM.choice(some)] for path, some in options.items()}
+    chosen = {path: [choose_one(some, _RANDOM)] for path, some in options.items()}
     files = _TestFiles(texts, options)
     run = await tested.run(argv, await asyncio.to_thread(files.sabotaged, chosen))
     if run is None:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from random import Random
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.rules.claims.source_text import TextEdit
 
 SabotageKind = Literal["value", "negation", "raise"]
+# Whether every case of a test with parameters fails, or at least one of them.
+SabotagedCases = Literal["all", "some"]
 
 # A file that is larger is left alone, so that none can be written to waste time.
 FILE_CHARACTERS_MAX: Final = 500_000
 _SHOWN_CHARACTERS_MAX: Final = 40
+LETTERS: Final = "xabcdefghijklmnopqrstuvwyz"
 _SHEBANG: Final = re.compile(r"\ufeff?(?:#![^\[\n][^\n]*\n)?")
 _CODE: Final = re.compile(r"\S")
 
@@ -34,7 +38,7 @@ class Sabotage(NamedTuple):
     start: int
     end: int
     replacement: str
-    cases: Literal["all", "some"] = "all"
+    cases: SabotagedCases = "all"
 
 
 def value_change(old: str, new: str) -> str:
@@ -47,6 +51,10 @@ def unique_tests(sabotages: Sequence[Sabotage], names: Iterable[str]) -> list[Sa
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     return [sabotage for sabotage in sabotages if counts.get(sabotage.test) == 1]
+
+
+def word(random: Random) -> str:
+    return "".join(random.choices(LETTERS, k=random.choice(range(4, 10))))
 
 
 def line_of(text: str, position: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from random import Random
 from typing import Final
 
 from shiftboss.rules.claims.canaries.edits import (
@@ -17,6 +18,7 @@ from shiftboss.rules.claims.canaries.edits import (
     comment_before_code,
     line_of,
     unique_tests,
+    word,
 )
 from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners import go, rust
@@ -35,11 +37,9 @@ _RUST_INNER_ATTRIBUTE: Final = re.compile(r"\{\s*#!")
 _RUST_MODULE: Final = re.compile(r"\bmod\s+(\w+)\s*\Z")
 _LOOK_BACK_CHARACTERS: Final = 100
 _DEPTH_MAX: Final = 50
-# Without the condition, the compiler warns of code that cannot be reached.
-_RUST_FAILURE: Final = ' if true { panic!("unexpected result"); }'
 
 
-def go_sabotages(text: str) -> list[Sabotage]:
+def go_sabotages(text: str, random: Random) -> list[Sabotage]:
     masked = _masked(text, masked_go)
     if masked is None:
         return []
@@ -48,11 +48,9 @@ def go_sabotages(text: str) -> list[Sabotage]:
     for located in tests:
         head = _GO_TEST.match(masked, located.head)
         if head is not None and not located.test.off:
-            failure = f' {head["t"]}.Error("unexpected result");'
-            name = located.test.name
-            found.append(
-                _at_start(text, name, "reports an error at its start", head.end(), failure)
-            )
+            for failure in _go_failures(head["t"], random):
+                change = "reports an error at its start"
+                found.append(_at_start(text, located.test.name, change, head.end(), failure))
     return unique_tests(found, (located.test.name for located in tests))
 
 
@@ -68,7 +66,7 @@ def go_comments(text: str, nonce: str) -> list[TextEdit]:
     return [TextEdit(package.end(), package.end(), f" /* {nonce} */"), *comments]
 
 
-def rust_sabotages(text: str) -> list[Sabotage]:
+def rust_sabotages(text: str, random: Random) -> list[Sabotage]:
     masked = _masked(text, masked_rust)
     if masked is None:
         return []
@@ -83,7 +81,10 @@ def rust_sabotages(text: str) -> list[Sabotage]:
         name = "::".join([*modules, located.test.name])
         names.append(name)
         if not located.test.off:
-            found.append(_at_start(text, name, "panics at its start", body, _RUST_FAILURE))
+            found += [
+                _at_start(text, name, "panics at its start", body, failure)
+                for failure in _rust_failures(random)
+            ]
     return unique_tests(found, names)
 
 
@@ -107,6 +108,26 @@ def _masked(text: str, mask: Callable[[str], str]) -> str | None:
     except ValueError:
         return None
     return masked
+
+
+def _go_failures(t: str, random: Random) -> list[str]:
+    text = word(random)
+    return [
+        f' {t}.Error("{text}");',
+        f' {t}.Errorf("%s", "{text}");',
+        f' {t}.Log("{text}"); {t}.Fail();',
+    ]
+
+
+def _rust_failures(random: Random) -> list[str]:
+    """Without a condition, the compiler warns of code that cannot be reached."""
+    text = word(random)
+    number = random.choice(range(1, 1000))
+    return [
+        f' if true {{ panic!("{text}"); }}',
+        f" assert_eq!({number}, {number + len(text)});",
+        f' assert!("{text}".is_empty());',
+    ]
 
 
 def _at_start(text: str, name: str, change: str, body: int, failure: str) -> Sabotage:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
+from random import Random
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import (
     FILE_CHARACTERS_MAX,
+    LETTERS,
     Sabotage,
     block_comment,
     comment_before_code,
     line_of,
     unique_tests,
     value_change,
+    word,
 )
 from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.javascript import LocatedTest, located_tests
@@ -60,7 +63,7 @@ _WORDS: Final = {"true": "false", "false": "true", "null": "0", "undefined": "0"
 _COMPUTED: Final = re.compile(r"[()?`]|=>|\.\.\.")
 # A value in a list or an object: after its bracket, a comma or a colon; not a key.
 _ELEMENT: Final = re.compile(r"""(?<=[\[,:])\s*("[^"]*"|'[^']*'|-?[\w.]+)\s*(?=[\],}])""")
-_FAILURE: Final = ";throw new Error();"
+_ERRORS: Final = ("Error", "TypeError", "RangeError")
 # Limits for files that were written to waste time.
 _DEPTH_MAX: Final = 50
 _STATEMENTS_MAX: Final = 20
@@ -81,7 +84,7 @@ class _Body(NamedTuple):
     code_end: int
 
 
-def javascript_sabotages(text: str) -> list[Sabotage]:
+def javascript_sabotages(text: str, random: Random) -> list[Sabotage]:
     script = _script(text)
     if script is None:
         return []
@@ -93,7 +96,7 @@ def javascript_sabotages(text: str) -> list[Sabotage]:
         if name is None or body is None or located.test.off:
             continue
         if not _may_leave(script, body):
-            found += _sabotages_of(script, name, body)
+            found += _sabotages_of(script, name, body, random)
     return unique_tests(found, (_name(located) or "" for located in tests))
 
 
@@ -209,17 +212,20 @@ def _is_condition(script: _Script, closing: int) -> bool:
     return bool(_CONDITION.search(script.masked, max(0, opening - _LOOK_BACK_CHARACTERS), opening))
 
 
-def _sabotages_of(script: _Script, name: str, body: _Body) -> Iterator[Sabotage]:
+def _sabotages_of(script: _Script, name: str, body: _Body, random: Random) -> Iterator[Sabotage]:
     expected = _last_expected(script, body)
     if expected is not None:
         start, end = expected
         old = script.text[start:end]
-        new = _changed(old)
+        new = _changed(old, random.choice(range(1, 8)), random.choice(LETTERS))
         if new is not None:
             change = value_change(old, new)
             yield Sabotage(name, line_of(script.text, start), change, "value", start, end, new)
     line = line_of(script.text, body.code_end)
-    yield Sabotage(name, line, "throws at its end", "raise", body.code_end, body.code_end, _FAILURE)
+    for error in _ERRORS:
+        failure = f';throw new {error}("{word(random)}");'
+        end = body.code_end
+        yield Sabotage(name, line, "throws at its end", "raise", end, end, failure)
 
 
 def _last_expected(script: _Script, body: _Body) -> tuple[int, int] | None:
@@ -297,16 +303,16 @@ def _commas(script: _Script, start: int, end: int) -> list[int]:
     return commas
 
 
-def _changed(literal: str) -> str | None:
+def _changed(literal: str, step: int = 1, added: str = "x") -> str | None:
     """Another literal of the same type, or None if it is something else."""
     if literal in _WORDS:
         return _WORDS[literal]
     if _INTEGER.fullmatch(literal):
-        return str(int(literal) + 1)
+        return str(int(literal) + step)
     if _DECIMAL.fullmatch(literal):
         whole, _, fraction = literal.partition(".")
-        return f"{int(whole) + 1}.{fraction}"
+        return f"{int(whole) + step}.{fraction}"
     quote = literal[:1]
     if quote in ("'", '"') and re.fullmatch(rf"{quote}(?:\\.|[^\\{quote}\n])*{quote}", literal):
-        return f"{literal[:-1]}x{quote}"
+        return f"{literal[:-1]}{added}{quote}"
     return None

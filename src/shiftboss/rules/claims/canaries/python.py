@@ -1,8 +1,9 @@
 """Sabotages the tests of a Python file, for pytest and unittest.
 
-Only what surely runs when the test passes is sabotaged: no statement inside of an `if`, a loop, a
-`try` or a `with`, and none after a `return`. And only what comes last, so that a test that prepares
-something for a later one has done so when it fails.
+Only what surely runs when the test passes is sabotaged: no statement inside of an `if`, a `try` or
+a `with`, none in a loop unless it runs over a table in the file, and none after a `return`. And
+only what comes last, so that a test that prepares something for a later one has done so when it
+fails.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
+from random import Random
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import Sabotage, unique_tests
-from shiftboss.rules.claims.canaries.python_assertions import assertion_rewrites, has_effect
+from shiftboss.rules.claims.canaries.python_assertions import (
+    Rewrite,
+    assertion_rewrites,
+    last_statements,
+)
+from shiftboss.rules.claims.canaries.python_expected import ExpectedValues, ModuleNames
+from shiftboss.rules.claims.canaries.python_shapes import failures
 from shiftboss.rules.claims.canaries.python_source import Function, PythonSource
 from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.python import reasons_by_line
@@ -45,7 +53,6 @@ _COMPOUND: Final = (
     *(ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match),
 )
 _FAMILY_MAX: Final = 20
-_FAILURE: Final = "raise AssertionError"
 
 
 class _Test(NamedTuple):
@@ -54,13 +61,20 @@ class _Test(NamedTuple):
     in_test_case: bool  # of unittest, which does not await the methods of a plain `TestCase`
 
 
-def python_sabotages(text: str) -> list[Sabotage]:
+def python_sabotages(text: str, random: Random) -> list[Sabotage]:
     try:
         source = PythonSource(text)
         reasons = reasons_by_line(text.removeprefix("\ufeff"))
         tests = list(islice(_collected(source.module.body), TESTS_MAX))
         runnable = [test for test in tests if reasons.get(test.function.lineno) == frozenset()]
-        found = [one for test in runnable for one in _sabotages_of(source, test)]
+        names = ModuleNames(source.module)
+        found: list[Sabotage] = []
+        rewrites: dict[Function, list[Rewrite]] = {}
+        for test in runnable:
+            # Two tests may be the same function, inherited by two classes.
+            if test.function not in rewrites:
+                rewrites[test.function] = list(_rewrites_of(source, names, test.function, random))
+            found += _sabotages_of(test, rewrites[test.function])
     except (SyntaxError, RecursionError):
         return []
     return unique_tests(found, (test.name for test in tests))
@@ -193,29 +207,44 @@ def _has_chaining_mark(node: ast.expr) -> bool:
     )
 
 
-def _sabotages_of(source: PythonSource, test: _Test) -> Iterator[Sabotage]:
-    function = test.function
-    if test.in_test_case and isinstance(function, ast.AsyncFunctionDef):
-        return
+def _sabotages_of(test: _Test, rewrites: Iterable[Rewrite]) -> list[Sabotage]:
+    if test.in_test_case and isinstance(test.function, ast.AsyncFunctionDef):
+        return []
+    return [
+        Sabotage(test.name, line, change, kind, *edit, cases)
+        for kind, change, line, edit, cases in rewrites
+    ]
+
+
+def _rewrites_of(
+    source: PythonSource, names: ModuleNames, function: Function, random: Random
+) -> Iterator[Rewrite]:
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(function.body)):
         return  # a generator does not run when it is called
     receiver = next((argument.arg for argument in function.args.args), None)
     reached = list(takewhile(lambda statement: not _may_leave(statement), function.body))
-    for number, statement in enumerate(reached):
-        if not any(has_effect(later, receiver) for later in function.body[number + 1 :]):
-            for kind, change, line, edit in assertion_rewrites(source, statement, receiver):
-                yield Sabotage(test.name, line, change, kind, *edit)
-    if len(reached) == len(function.body) and (failure := _raise_after(source, reached[-1])):
+    surely = set(reached)
+    values = ExpectedValues(source, names, function)
+    for statement in last_statements(function.body, receiver):
+        if statement in surely:
+            yield from assertion_rewrites(source, statement, receiver, random)
+            yield from values.rewrites(statement, random)
+    if len(reached) == len(function.body):
         line = reached[-1].end_lineno or function.lineno
-        yield Sabotage(test.name, line, "raises at its end", "raise", *failure)
+        for failure in _failures_after(source, reached[-1], random):
+            yield Rewrite("raise", "raises at its end", line, failure)
 
 
-def _raise_after(source: PythonSource, last: ast.stmt) -> TextEdit | None:
+def _failures_after(source: PythonSource, last: ast.stmt, random: Random) -> list[TextEdit]:
     """Without another line: on the line of a simple statement, or on the blank line after it."""
     if not isinstance(last, _COMPOUND):
-        return TextEdit(source.end(last), source.end(last), f"; {_FAILURE}")
+        end = source.end(last)
+        return [TextEdit(end, end, f"; {failure}") for failure in failures(random)]
     blank = source.blank_line_after(last)
-    return TextEdit(*blank, source.indentation(last) + _FAILURE) if blank else None
+    indentation = source.indentation(last)
+    return (
+        [TextEdit(*blank, indentation + failure) for failure in failures(random)] if blank else []
+    )
 
 
 def _may_leave(statement: ast.stmt) -> bool:

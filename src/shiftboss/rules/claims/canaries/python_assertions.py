@@ -1,17 +1,22 @@
 """Sabotages one assertion of a Python test: a changed expected value, or the opposite assertion.
 
-The result must fail wherever the original passes, and it must not look like sabotage: a changed
-value keeps its type, because code that cheats may compare equal to everything of that type.
+The result must fail wherever the original passes, and it must not look like sabotage.
 """
 
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Final, NamedTuple
 
-from shiftboss.rules.claims.canaries.edits import SabotageKind, value_change
+from shiftboss.rules.claims.canaries.edits import (
+    SabotagedCases,
+    SabotageKind,
+    value_change,
+)
+from shiftboss.rules.claims.canaries.python_literals import changeable_part, changed_literal
+from shiftboss.rules.claims.canaries.python_shapes import negations
 from shiftboss.rules.claims.canaries.python_source import PythonSource
 from shiftboss.rules.claims.source_text import TextEdit
 
@@ -52,27 +57,63 @@ class Rewrite(NamedTuple):
     change: str
     line: int
     edit: TextEdit
+    cases: SabotagedCases = "all"
 
 
 def assertion_rewrites(
-    source: PythonSource, statement: ast.stmt, receiver: str | None
+    source: PythonSource, statement: ast.stmt, receiver: str | None, random: Random
 ) -> Iterator[Rewrite]:
     """All ways to sabotage a statement if it is an assertion. `receiver` is the name that the test
     gives to its test case, usually `self`."""
+    expected = expected_literal(statement, receiver)
+    if expected is not None:
+        yield from changed_values(source, expected, random)
     if isinstance(statement, ast.Assert):
-        expected = _expected_of_assert(statement.test)
-        if expected is not None:
-            yield from _changed_values(source, expected)
-        snippet = source.snippet(statement.test)
-        edit = TextEdit(
-            source.start(statement.test), source.end(statement.test), f"not ({snippet})"
-        )
-        yield Rewrite("negation", "assertion negated", statement.test.lineno, edit)
+        start, end = source.start(statement.test), source.end(statement.test)
+        # In `assert(x) == 1` there is nothing between the word and the expression.
+        space = " " if source.text[start - 1].isalpha() else ""
+        for shape in negations(statement.test, source.snippet(statement.test)):
+            edit = TextEdit(start, end, space + shape)
+            yield Rewrite("negation", "assertion negated", statement.test.lineno, edit)
     elif (call := assertion_call(statement, receiver)) is not None:
-        expected = _expected_of_call(call)
-        if expected is not None:
-            yield from _changed_values(source, expected)
         yield from _opposite_method(source, call)
+
+
+def expected_literal(statement: ast.stmt, receiver: str | None) -> ast.expr | None:
+    """The side of an equality that is a literal, if it can equal only one value."""
+    if isinstance(statement, ast.Assert) and _is_bool_identity(statement.test):
+        assert isinstance(statement.test, ast.Compare)
+        return statement.test.comparators[0]
+    sides = _compared(statement, receiver)
+    return next((one for one in sides if changeable_part(one) is not None), None)
+
+
+def compared_names(statement: ast.stmt, receiver: str | None) -> list[str]:
+    """The names that are one side of an equality all alone. What is identical is also equal."""
+    sides = _compared(statement, receiver, (ast.Eq, ast.Is))
+    return [one.id for one in sides if isinstance(one, ast.Name)]
+
+
+def is_vague(node: ast.AST) -> bool:
+    """Whether it may equal more than one value, and so the changed one, too."""
+    return any(
+        (isinstance(inner, ast.Name) and inner.id in _VAGUE)
+        or (isinstance(inner, ast.Attribute) and inner.attr in _VAGUE)
+        for inner in ast.walk(node)
+    )
+
+
+def changed_values(
+    source: PythonSource, expected: ast.expr, random: Random, when: str | None = None
+) -> Iterator[Rewrite]:
+    """With `when`, the value is only another one if this condition is true."""
+    part = changeable_part(expected)
+    new = changed_literal(part, random) if part is not None else None
+    if part is not None and new is not None:
+        old = source.snippet(part)
+        replacement = new if when is None else f"({new} if {when} else {old})"
+        edit = TextEdit(source.start(part), source.end(part), replacement)
+        yield Rewrite("value", value_change(old, new), part.lineno, edit)
 
 
 def assertion_call(statement: ast.stmt, receiver: str | None) -> ast.Call | None:
@@ -100,6 +141,16 @@ def has_effect(statement: ast.stmt, receiver: str | None) -> bool:
     return any(isinstance(node, _EFFECTS) for part in parts for node in ast.walk(part))
 
 
+def last_statements(body: Sequence[ast.stmt], receiver: str | None) -> list[ast.stmt]:
+    """Those that nothing with an effect follows."""
+    found: list[ast.stmt] = []
+    for statement in reversed(body):
+        found.append(statement)
+        if has_effect(statement, receiver):
+            break
+    return found[::-1]
+
+
 def _opposite_method(source: PythonSource, call: ast.Call) -> Iterator[Rewrite]:
     assert isinstance(call.func, ast.Attribute)
     method = call.func.attr
@@ -109,92 +160,34 @@ def _opposite_method(source: PythonSource, call: ast.Call) -> Iterator[Rewrite]:
         yield Rewrite("negation", f"{method} changed to {edit.replacement}", call.lineno, edit)
 
 
-def _expected_of_assert(test: ast.expr) -> ast.expr | None:
-    """The literal of `x == literal` or `literal == x`; with `is`, only a boolean."""
+def _is_bool_identity(test: ast.expr) -> bool:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return None
-    (operator,) = test.ops
-    if isinstance(operator, ast.Eq):
-        return _literal_of(test.comparators[0], test.left)
+        return False
     expected = test.comparators[0]
-    if isinstance(operator, ast.Is) and isinstance(expected, ast.Constant):
-        return expected if isinstance(expected.value, bool) else None
-    return None
+    is_bool = isinstance(expected, ast.Constant) and isinstance(expected.value, bool)
+    return isinstance(test.ops[0], ast.Is) and is_bool
 
 
-def _expected_of_call(call: ast.Call) -> ast.expr | None:
+def _compared(
+    statement: ast.stmt, receiver: str | None, operators: tuple[type[ast.cmpop], ...] = (ast.Eq,)
+) -> list[ast.expr]:
+    """Both sides of an equality that the statement asserts, the second first; or nothing."""
+    sides: list[ast.expr] = []
+    if isinstance(statement, ast.Assert):
+        test = statement.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in operators:
+            sides = [test.comparators[0], test.left]
+    elif (call := assertion_call(statement, receiver)) is not None and _is_exact(call):
+        sides = [call.args[1], call.args[0]]
+    return [] if any(is_vague(side) for side in sides) else sides
+
+
+def _is_exact(call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     method = call.func.attr
     if method not in _EQUALITIES or any(keyword.arg != "msg" for keyword in call.keywords):
-        return None
+        return False
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return False
     # The third argument is a message, except where it is a tolerance.
-    arguments_max = 2 if method == "assertAlmostEqual" else 3
-    if not 2 <= len(call.args) <= arguments_max:
-        return None
-    return _literal_of(call.args[1], call.args[0])
-
-
-def _literal_of(second: ast.expr, first: ast.expr) -> ast.expr | None:
-    """The side that is a literal, if it can equal only one value."""
-    if _is_vague(first) or _is_vague(second):
-        return None
-    return next((one for one in (second, first) if _changeable_part(one) is not None), None)
-
-
-def _is_vague(node: ast.expr) -> bool:
-    return any(
-        (isinstance(inner, ast.Name) and inner.id in _VAGUE)
-        or (isinstance(inner, ast.Attribute) and inner.attr in _VAGUE)
-        for inner in ast.walk(node)
-    )
-
-
-def _changed_values(source: PythonSource, expected: ast.expr) -> Iterator[Rewrite]:
-    part = _changeable_part(expected)
-    new = _changed(part) if part is not None else None
-    if part is not None and new is not None:
-        edit = TextEdit(source.start(part), source.end(part), new)
-        yield Rewrite("value", value_change(source.snippet(part), new), part.lineno, edit)
-
-
-def _changeable_part(node: ast.expr) -> ast.expr | None:
-    """The literal itself, or one inside of a list, tuple, set or dictionary."""
-    if isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
-        parts = (_changeable_part(element) for element in node.elts)
-        return next((part for part in parts if part is not None), None)
-    if isinstance(node, ast.Dict) and node.keys:
-        # Of equal keys the last one counts.
-        return _changeable_part(node.values[-1]) if node.keys[-1] is not None else None
-    return node if node.lineno == node.end_lineno and _changed(node) is not None else None
-
-
-def _changed(node: ast.expr) -> str | None:
-    """Source of another value of the same type, or None if the node is not a literal."""
-    if isinstance(node, ast.List | ast.Tuple | ast.Dict):
-        return {ast.List: "[0]", ast.Tuple: "(0,)", ast.Dict: "{0: 0}"}[type(node)]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        number = node.operand.value if isinstance(node.operand, ast.Constant) else None
-        if isinstance(number, int | float) and not isinstance(number, bool):
-            return _changed_number(-number)
-    return _changed_constant(node.value) if isinstance(node, ast.Constant) else None
-
-
-def _changed_constant(value: object) -> str | None:
-    if value is None:
-        return "0"
-    if isinstance(value, bool):
-        return repr(not value)
-    if isinstance(value, int | float):
-        return _changed_number(value)
-    if isinstance(value, str):
-        return ascii(value + "x")
-    return repr(value + b"x") if isinstance(value, bytes) else None
-
-
-def _changed_number(value: float) -> str | None:
-    if isinstance(value, float) and not (math.isfinite(value) and value + 1 != value):
-        return None
-    try:
-        return repr(value + 1)
-    except ValueError:  # more digits than Python prints
-        return None
+    return 2 <= len(call.args) <= (2 if method == "assertAlmostEqual" else 3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from random import Random, SystemRandom
 from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.canaries.edits import Sabotage, SabotageKind
@@ -26,7 +26,14 @@ from shiftboss.rules.claims.canaries.python import python_comments, python_sabot
 from shiftboss.rules.claims.source_text import TextEdit, apply_edits
 from shiftboss.rules.claims.test_scanners.go import go_machine
 
-__all__ = ["Sabotage", "apply_sabotages", "choose_sabotages", "fails_with", "sabotages"]
+__all__ = [
+    "Sabotage",
+    "apply_sabotages",
+    "choose_one",
+    "choose_sabotages",
+    "fails_with",
+    "sabotages",
+]
 
 _NONCE: Final = re.compile(r"[0-9A-Za-z_]{1,100}")
 # Reports of cargo and go have the file of the binary or the package before the name.
@@ -37,7 +44,7 @@ _FUNCTION: Final = re.compile(
 
 class _Language(NamedTuple):
     files: re.Pattern[str]
-    sabotages: Callable[[str], list[Sabotage]]
+    sabotages: Callable[[str, Random], list[Sabotage]]
     comments: Callable[[str, str], list[TextEdit]]
 
 
@@ -52,14 +59,15 @@ _LANGUAGES: Final = (
 _KINDS: Final[tuple[SabotageKind, ...]] = ("value", "negation", "raise")
 
 
-def sabotages(path: str, text: str) -> list[Sabotage]:
+def sabotages(path: str, text: str, random: Random | None = None) -> list[Sabotage]:
     """Every way to make a test of the file fail. None for a language that is not known, and for
-    tests of which it is not sure that they would fail.
+    tests of which it is not sure that they would fail. What is put into a test depends on `random`,
+    so that the code under test cannot look for it; without one it is another in every call.
 
     Some may be of tests that the runner does not run: choose from those that passed.
     """
     language = _language_of(path)
-    return language.sabotages(text) if language is not None else []
+    return language.sabotages(text, random or SystemRandom()) if language is not None else []
 
 
 def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str) -> str:
@@ -103,6 +111,13 @@ def choose_sabotages(
         ways = [sabotage for sabotage in test.sabotages if sabotage.kind == kind]
         chosen.setdefault(test.path, []).append(random.choice(ways))
     return chosen
+
+
+def choose_one(options: Sequence[Sabotage], random: Random) -> Sabotage:
+    """Every test has the same chance, and each of its kinds, however many shapes it has."""
+    test = random.choice(_by_test({"": options}))
+    kind = random.choice(test.kinds())
+    return random.choice([sabotage for sabotage in test.sabotages if sabotage.kind == kind])
 
 
 def fails_with(name: str, sabotaged: str) -> bool:
