@@ -93,10 +93,11 @@ class ReceiptMutants(Request):
 
 
 class ReceiptCheck(ReceiptCheckV1):
-    """A check, and how the check itself was tested. `sandbox` is what contained its commands.
-    `held_out_sha256` identifies the tests that the worker has not seen; nothing else in a receipt
-    tells what they are."""
+    """A check, and how the check itself was tested. `message` is what it found, such as the reason
+    why it is unverifiable. `sandbox` is what contained its commands. `held_out_sha256` identifies
+    the tests that the worker has not seen; nothing else in a receipt tells what they are."""
 
+    message: str | None
     sandbox: str | None
     tests: ReceiptTests | None
     canaries: ReceiptCanaries | None

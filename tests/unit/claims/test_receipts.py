@@ -42,6 +42,7 @@ from shiftboss.protocol.verdicts import (
     VerificationJob,
     Waiver,
 )
+from shiftboss.rules.claims.held_out import UNSABOTAGED
 from shiftboss.rules.claims.receipt_content import receipt_body
 
 pytestmark = pytest.mark.requirement("OWN-02")
@@ -449,6 +450,14 @@ def test_a_receipt_does_not_tell_what_held_out_tests_are(criterion: str | None) 
     assert json.loads(recorded)["held_out_sha256"] == expected
     assert json.loads(recorded)["tests"]["ran"] == 4
     assert signed.receipt.checks[-1].subject == (None if criterion else "Tests pass: pytest")
+
+
+@pytest.mark.requirement("OWN-13", "OWN-14")
+def test_a_receipt_says_why_held_out_tests_are_unverifiable() -> None:
+    message = f"secret.py passed; {UNSABOTAGED}"
+    result = CheckResult(check="held_out", outcome="unverifiable", message=message)
+    recorded = body(more_checks=[result]).checks[-1]
+    assert recorded.message == UNSABOTAGED
 
 
 @given(JSON_VALUES)

@@ -12,6 +12,7 @@ from shiftboss.cli.views.answer_prompt import AnswerPrompt
 from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, narrow_lines, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
+from shiftboss.rules.runs.unverified import unverified_text
 
 
 def rendered(rows: list[TaskProgress], width: int = 80) -> list[str]:
@@ -63,19 +64,49 @@ def test_escape_sequences_in_titles_are_escaped() -> None:
 def test_a_waived_check_is_logged_once_and_shown_in_the_summary() -> None:
     progress = Progress()
     progress.accepted("task", "r-1")
-    progress.waived("task", [])
+    progress.accepted_with("task", {"waivers": [], "last_claim": None})
     waivers = [
         {"check": "scope", "subject": "a.py", "granted_by": "ada"},
         {"check": "scope", "subject": "b.py", "granted_by": "ada"},
         {"check": "criteria", "subject": "*", "granted_by": "bob"},
     ]
     for _ in range(2):
-        progress.waived("task", waivers)
+        progress.accepted_with("task", {"waivers": waivers, "last_claim": {"verdict": None}})
     assert list(progress.lines)[1:] == ["task: waived: scope by ada, criteria by bob"]
     summary = [
         str(line) for line in outcome_lines(RunOutcome(done=True, landed=["task"]), progress)
     ]
     assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary
+
+
+@pytest.mark.requirement("OWN-13")
+def test_what_could_not_be_verified_is_logged_once_and_shown_in_the_summary() -> None:
+    progress = Progress()
+    progress.accepted("task", "r-1")
+    checks = [
+        {"check": "commit", "outcome": "passed"},
+        {"check": "criterion", "outcome": "unverifiable", "subject": "Tests pass: python3 c.py"},
+        {"check": "criterion", "outcome": "passed", "subject": "Tests pass: make t"},
+        {"check": "canary", "outcome": "unverifiable", "subject": "Tests pass: make t"},
+    ]
+    handoff = {"waivers": [], "last_claim": {"verdict": {"checks": checks}}}
+    for _ in range(2):
+        progress.accepted_with("task", handoff)
+    text = "not verified: Tests pass: python3 c.py, canary of Tests pass: make t"
+    assert list(progress.lines)[1:] == [f"task: {text}"]
+    outcome = RunOutcome(done=True, accepted=["task"])
+    assert f"accepted  task  receipt r-1  {text}" in map(str, outcome_lines(outcome, progress))
+
+
+@pytest.mark.requirement("OWN-13")
+def test_of_many_unverified_criteria_some_are_named() -> None:
+    checks = [
+        {"check": "criterion", "outcome": "unverifiable", "subject": f"it is {word}"}
+        for word in ("fast", "small", "nice", "new", "good")
+    ]
+    assert unverified_text(checks) == "it is fast, it is small, it is nice, and 2 more"
+    assert unverified_text([{"check": "commit", "outcome": "unverifiable"}]) == "commit"
+    assert unverified_text([]) == ""
 
 
 @pytest.mark.requirement("OWN-11")

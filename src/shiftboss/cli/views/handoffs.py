@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from rich.text import Text
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.views.times import ago_ms
+from shiftboss.rules.claims.survivors import survivor_lines
+from shiftboss.rules.documents.wording import pluralize
 
 # The end of a failed command's output, enough to see what is wrong.
 OUTPUT_LINES_MAX: Final = 15
@@ -93,14 +95,23 @@ _STYLES: Final = {
 }
 
 
-def checks_table(checks: Sequence[Members]) -> Table:
-    """A check always has `check` and `outcome`; other members only if they apply. The checks of a
-    receipt have no messages."""
+def check_lines(checks: Sequence[Members]) -> list[RenderableType]:
+    """The checks of a verdict, then the changes of the work that no test noticed."""
+    return [_checks_table(checks, _message), *_survivors(checks)]
+
+
+def receipt_check_lines(checks: Sequence[Members]) -> list[RenderableType]:
+    """The checks of a receipt, with what they are based on."""
+    return [_checks_table(checks, _evidence), *_survivors(checks)]
+
+
+def _checks_table(checks: Sequence[Members], describe: Callable[[Members], str]) -> Table:
+    """A check always has `check` and `outcome`; other members only if they apply."""
     table = plain_table(
         *(Column(name, no_wrap=True) for name in ("CHECK", "OUTCOME", "TIME")), "DETAILS"
     )
     for check in checks:
-        details = [check.get("subject"), check.get("message") or _evidence(check)]
+        details = [check.get("subject"), describe(check)]
         table.add_row(
             cell(check["check"]),
             cell(check["outcome"], _STYLES.get(check["outcome"], "")),
@@ -110,23 +121,33 @@ def checks_table(checks: Sequence[Members]) -> Table:
     return table
 
 
+def _message(check: Members) -> str:
+    return check.get("message") or ""
+
+
 def _evidence(check: Members) -> str:
-    """What a check of a receipt is based on, and how it was tested itself."""
-    code = check.get("exit_code")
-    facts = [] if code is None else [f"exit code {code}"]
-    if tests := check.get("tests"):
-        skipped = f", {tests['skipped']} skipped" if tests.get("skipped") else ""
-        facts.append(f"{tests['ran']} tests ran, {tests['passed']} passed{skipped}")
-    # A receipt counts them; a verdict only lists them, and has a message.
-    canaries, mutants = check.get("canaries"), check.get("mutants")
-    if isinstance(canaries, dict):
-        total, failed = canaries["total"], canaries["failed"]
-        facts.append(f"{failed} of {total} sabotaged tests failed as they must")
-    if isinstance(mutants, dict):
-        facts.append(f"{mutants['killed']} of {mutants['total']} mutants noticed")
+    """What a check of a receipt has found, and what contained it."""
+    facts = []
+    tests, code = check.get("tests"), check.get("exit_code")
+    if tests and check["check"] == "held_out":  # its message tells next to nothing
+        facts.append(f"{pluralize(tests['ran'], 'test')} ran, {tests['passed']} passed")
+    if check.get("message"):
+        facts.append(check["message"])
+    elif code is not None:  # receipts of format 1 have no messages
+        facts.append(f"exit code {code}")
+    if tests and tests["skipped"]:
+        facts.append(f"{tests['skipped']} skipped")
     if check.get("sandbox"):
         facts.append(f"sandbox: {check['sandbox']}")
     return ", ".join(facts)
+
+
+def _survivors(checks: Sequence[Members]) -> Iterator[Text]:
+    for check in checks:
+        lines = survivor_lines(check)
+        if lines:
+            yield Text(f"changes not noticed by {printable(check.get('subject') or 'tests')}:")
+            yield from (Text(f"  {printable(line)}") for line in lines)
 
 
 def _seconds(duration_ms: int) -> str:
@@ -165,7 +186,7 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
     verdict = claim["verdict"]
     if verdict is None:
         return lines
-    return [*lines, checks_table(verdict["checks"]), *refusal_lines(verdict)]
+    return [*lines, *check_lines(verdict["checks"]), *refusal_lines(verdict)]
 
 
 def receipts_table(receipts: list[Members], at: datetime) -> Table:
@@ -205,6 +226,7 @@ def receipt_summary(signed: Members) -> Table:
     )
     if "policy" in body:
         add_fact(lines, "policy", _policy_text(body["policy"]))
+        _add_list(lines, "allows", _allowed(body["policy"]), "yellow")
     for waiver in body["waivers"]:
         subject = f"{waiver['check']} ({waiver['subject']})"
         text = f"{subject} by {waiver['granted_by']}: {waiver['reason']}"
@@ -222,6 +244,16 @@ def _policy_text(policy: Members) -> str:
     shown = {**policy, "mutants": mutants}
     names = ("canaries", "mutants", "sandbox", "network")
     return ", ".join(f"{name}: {shown[name]}" for name in names if shown.get(name) is not None)
+
+
+def _allowed(policy: Members) -> list[str]:
+    """What the worker was allowed beyond the default, so that less is proven."""
+    allowed = []
+    if policy.get("test_removal") == "allow":
+        allowed.append("removing and skipping tests of the base (test_removal: allow)")
+    changed, generated = policy.get("expectations_change") or (), policy.get("generated") or ()
+    allowed += [f"other expectations in {path} (expectations_change)" for path in changed]
+    return [*allowed, *(f"changes of {path} (generated)" for path in generated)]
 
 
 def strategy_table(strategies: list[Members]) -> Table:

@@ -173,6 +173,7 @@ def _task_outcome(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -
         parts += [row.landed[:12]] if row.landed else []
         parts += [f"receipt {row.receipt_id}"] if row.receipt_id else []
         parts += [f"waived: {row.waived}"] if row.waived else []
+        parts += [f"not verified: {row.unverified}"] if row.unverified else []
         parts += [row.error] if row.error and bead_id in outcome.failed else []
     parts += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
     parts += [outcome.warnings[bead_id]] if bead_id in outcome.warnings else []

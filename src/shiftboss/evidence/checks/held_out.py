@@ -16,6 +16,7 @@ from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_op
 from shiftboss.rules.claims.canaries.sabotage import choose_sabotages
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.held_out import (
+    UNSABOTAGED,
     HeldOutResult,
     judge_held_out,
     passed_message,
@@ -80,7 +81,7 @@ async def _sabotage(
     if passed.tests:
         options = await asyncio.to_thread(passing_options, options, passed)
     if not options:
-        message = f"{checked.result.message}; none of them can be sabotaged safely"
+        message = f"{checked.result.message}; {UNSABOTAGED}"
         update = {"outcome": "unverifiable", "message": message}
         return CheckOutcome(checked.result.model_copy(update=update))
     chosen = choose_sabotages(options, secrets.SystemRandom(), CANARIES_MAX)

@@ -280,7 +280,7 @@ class Attempt:
             bead_id = self._task.bead_id
             self._progress.accepted(bead_id, receipt)
             handoff = await self._run.client.call("show_handoff", bead_id=bead_id)
-            self._progress.waived(bead_id, handoff["waivers"])
+            self._progress.accepted_with(bead_id, handoff)
 
     async def _hand_over(self, workspace: Workspace, end: RoundEnd) -> None:
         """Hand the task over to a fresh process. The checkpoint is made from what can be observed:

@@ -11,6 +11,7 @@ from shiftboss.errors import ContractViolations, IllegalTransition
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.run.server_client import RunServerClient
+from shiftboss.rules.claims.survivors import survivor_lines
 from shiftboss.worker.bus_task import BusTask
 
 WAIT_MS: Final = 30_000
@@ -72,7 +73,7 @@ class AttemptClaims:
         claim = view.get("last_claim") or {}
         refused = (claim.get("state"), claim.get("epoch")) == ("refused", self._task.epoch)
         if refused and claim["commit"] == commit:
-            raise ClaimRefusal(_reasons(claim["verdict"] or {}) or ["the claim was refused"])
+            raise ClaimRefusal(refusal_reasons(claim["verdict"] or {}) or ["the claim was refused"])
         return await self._complete(commit, "", dollars)
 
     async def _complete(self, commit: str | None, summary: str, dollars: float) -> str | None:
@@ -93,7 +94,7 @@ class AttemptClaims:
                     receipt: str | None = answer.get("receipt_id")
                     return receipt
         except ContractViolations as error:
-            raise ClaimRefusal(_reasons(error.facts) or [error.detail]) from error
+            raise ClaimRefusal(refusal_reasons(error.facts) or [error.detail]) from error
 
     async def _wait_for_ci(self) -> str | None:
         """The pushed commit, once its CI has passed. Raises ClaimRefusal if CI fails. The server
@@ -141,15 +142,19 @@ def _job_text(job: dict[str, Any]) -> str:
     return f"CI job {job['name']}: {job['state']}\n{tail}"
 
 
-def _reasons(verdict: Mapping[str, Any]) -> list[str]:
-    """Every violation with its hint, and the end of the output of each failed check."""
+def refusal_reasons(verdict: Mapping[str, Any]) -> list[str]:
+    """Every violation with its hint, then the end of the output of each failed check, or the
+    changes that its tests do not notice."""
     reasons = []
     for violation in verdict.get("violations") or []:
         hint = f" ({violation['hint']})" if violation.get("hint") else ""
         reasons.append(f"{violation.get('check', '')}: {violation.get('message', '')}{hint}")
-    reasons += [
-        f"{check.get('subject')}:\n{check['output_tail'][-LOG_CHARACTERS_MAX:]}"
-        for check in verdict.get("checks") or []
-        if check.get("outcome") == "failed" and check.get("output_tail")
-    ]
+    for check in verdict.get("checks") or []:
+        if check.get("outcome") != "failed":
+            continue
+        if tail := check.get("output_tail"):
+            reasons.append(f"{check.get('subject')}:\n{tail[-LOG_CHARACTERS_MAX:]}")
+        if survivors := survivor_lines(check):
+            title = f"changes not noticed by {check.get('subject')}:"
+            reasons.append("\n".join([title, *survivors]))
     return reasons

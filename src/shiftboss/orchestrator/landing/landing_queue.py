@@ -143,7 +143,7 @@ class LandingQueue:
         self._run.progress.accepted(bead_id, task["receipt_id"])
         self._run.progress.stage(bead_id, "landing")
         handoff = await self._run.client.call("show_handoff", bead_id=bead_id)
-        self._run.progress.waived(bead_id, handoff["waivers"])
+        self._run.progress.accepted_with(bead_id, handoff)
         try:
             outcome = await self._lander.land(self._accepted_work(task, handoff["waivers"]))
         except (TreeUnavailable, EvidenceUnavailable) as error:

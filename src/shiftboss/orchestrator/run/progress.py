@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from shiftboss.rules.runs.unverified import unverified_text
+
 LINES_KEPT: Final = 200
 LOG_NAME: Final = "run.log"
 
@@ -55,6 +57,7 @@ class TaskProgress:
     dollars: float = 0.0
     receipt_id: str | None = None
     waived: str | None = None
+    unverified: str | None = None
     landed: str | None = None
     error: str | None = None
     started_at: float | None = None
@@ -99,8 +102,19 @@ class Progress:
             self.stage(bead_id, "accepted")
             self.log(bead_id, f"accepted, receipt {receipt_id}")
 
-    def waived(self, bead_id: str, waivers: Iterable[Mapping[str, str]]) -> None:
-        """Show which checks of an accepted task were waived, and by whom."""
+    def accepted_with(self, bead_id: str, handoff: Mapping[str, Any]) -> None:
+        """Show what of an accepted task was waived, and what could not be verified. `handoff` is
+        the server's view of it, with the claim that was accepted."""
+        self._waived(bead_id, handoff["waivers"])
+        verdict = (handoff["last_claim"] or {}).get("verdict") or {}
+        text = unverified_text(verdict.get("checks") or ())
+        row = self.row(bead_id)
+        if text and row.unverified != text:
+            row.unverified = text
+            self.log(bead_id, f"not verified: {text}")
+
+    def _waived(self, bead_id: str, waivers: Iterable[Mapping[str, str]]) -> None:
+        """Which checks were waived, and by whom."""
         text = ", ".join(
             dict.fromkeys(f"{waiver['check']} by {waiver['granted_by']}" for waiver in waivers)
         )

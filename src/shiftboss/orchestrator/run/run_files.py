@@ -43,6 +43,7 @@ _ROW_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "dollars": (int, float),
     "receipt_id": _TEXT_OR_NONE,
     "waived": _TEXT_OR_NONE,
+    "unverified": _TEXT_OR_NONE,
     "landed": _TEXT_OR_NONE,
     "error": _TEXT_OR_NONE,
     "started_at": _NUMBER_OR_NONE,

@@ -29,6 +29,7 @@ NEEDS_CRITERION: Final = (
     "needs a `criterion`, such as `Tests pass: COMMAND`, because the task has no criterion that "
     "runs tests"
 )
+UNSABOTAGED: Final = "none of them can be sabotaged safely"
 NOT_RUN: Final = "the held-out tests did not run"
 COMMAND_FAILS: Final = "the command that runs the held-out tests fails"
 _SEPARATOR: Final = re.compile(r"::|\.")

@@ -31,9 +31,10 @@ from shiftboss.protocol.verdicts import (
     Verdict,
     VerificationJob,
 )
+from shiftboss.rules.claims.held_out import UNSABOTAGED
 from shiftboss.rules.claims.mutants.outcome import totals
 
-# Of the names of tests and changes, which come from the work.
+# Of the names of tests and changes, which come from the work, and of messages, which quote them.
 NAME_CHARACTERS_MAX: Final = 300
 
 
@@ -108,6 +109,7 @@ def _check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
         exit_code=check.exit_code,
         duration_ms=check.duration_ms,
         output_sha256=_output_hash(check.output_tail),
+        message=_clipped(check.message) or None,
         sandbox=check.sandbox,
         tests=_tests(check.tests),
         canaries=_canaries(check.canaries),
@@ -127,6 +129,8 @@ def _held_out_check(job: VerificationJob, check: CheckResult) -> ReceiptCheck:
         exit_code=check.exit_code,
         duration_ms=check.duration_ms,
         output_sha256=None,
+        # A text of our own, whatever else the message says.
+        message=UNSABOTAGED if check.message.endswith(UNSABOTAGED) else None,
         sandbox=check.sandbox,
         tests=_tests(check.tests),
         canaries=None,

@@ -105,9 +105,9 @@ def _spinner(text: str, *, quiet: bool) -> Iterator[None]:
 
 
 def _show_accepted(answer: dict[str, Any]) -> None:
-    from shiftboss.cli.views.handoffs import checks_table
+    from shiftboss.cli.views.handoffs import check_lines
 
-    show(checks_table(answer["checks"]))
+    show(*check_lines(answer["checks"]))
     print_line(
         f"{answer['bead_id']} is done: commit {answer['commit']}, receipt {answer['receipt_id']}"
     )
@@ -115,10 +115,10 @@ def _show_accepted(answer: dict[str, Any]) -> None:
 
 def show_refusal(task_id: str, problem: Mapping[str, Any]) -> NotProven:
     """Show every violation. Returns the error that ends the command."""
-    from shiftboss.cli.views.handoffs import checks_table, refusal_lines
+    from shiftboss.cli.views.handoffs import check_lines, refusal_lines
 
     checks = problem.get("checks")
-    show(*([checks_table(checks)] if checks else []), *refusal_lines(problem))
+    show(*(check_lines(checks) if checks else []), *refusal_lines(problem))
     count = len(problem.get("violations", []))
     return NotProven(
         f"{task_id} was refused: {count} {'violation' if count == 1 else 'violations'}",

@@ -172,9 +172,9 @@ def show_receipt(session: ServerSession, task_id: TaskOrReceipt, swarm: TaskSwar
 
 
 def _show_receipt(signed: dict[str, Any]) -> None:
-    from shiftboss.cli.views.handoffs import checks_table, receipt_summary
+    from shiftboss.cli.views.handoffs import receipt_check_lines, receipt_summary
 
-    show(receipt_summary(signed), checks_table(signed["receipt"]["checks"]))
+    show(receipt_summary(signed), *receipt_check_lines(signed["receipt"]["checks"]))
 
 
 @receipt.command()

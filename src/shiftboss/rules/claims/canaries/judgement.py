@@ -10,6 +10,7 @@ from shiftboss.protocol.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest, name_tests
+from shiftboss.rules.documents.wording import pluralize
 
 # Sabotages of each file.
 Sabotages = Mapping[str, Sequence[Sabotage]]
@@ -131,14 +132,16 @@ def _judge(
             "these tests fail as soon as other tests are sabotaged or their file is touched: "
             f"{name_tests(disturbed)}",
         )
-    return Judgement("passed", f"{failed} of {len(canaries)} sabotaged tests failed, as they must")
+    sabotaged = pluralize(len(canaries), "sabotaged test")
+    return Judgement("passed", f"{failed} of {sabotaged} failed, as they must")
 
 
 def judge_unnamed(run: CommandRun, canaries: int, *, all_files: bool) -> Judgement:
     """For a runner that reports only numbers: one test of each file was sabotaged. Without all
     files, the command may run just those that could not be sabotaged."""
     if run.result.exit_code != 0:
-        return Judgement("passed", f"the command fails when {canaries} of its tests are sabotaged")
+        tests = "one of its tests is" if canaries == 1 else f"{canaries} of its tests are"
+        return Judgement("passed", f"the command fails when {tests} sabotaged")
     if all_files:
         return Judgement("failed", "the command ends with exit code 0 although tests are sabotaged")
     return Judgement("unverifiable", "the tests that this command runs cannot be sabotaged safely")
