@@ -62,9 +62,11 @@ def test_claimed_work_gets_done_however_the_agent_ends(
 
 @pytest.mark.requirement("OWN-01")
 def test_the_run_waits_for_a_verdict_that_the_agent_did_not_wait_for(project: PlanProject) -> None:
-    project.plan(task("hurried", do="hurry", criteria=[CRITERION, SLOW]), swarm=SWARM)
+    criteria = [CRITERION, SLOW, "It is nice"]
+    project.plan(task("hurried", do="hurry", criteria=criteria), swarm=SWARM)
     assert project.run()["landed"] == ["hurried"]
     log = run_log(project)
     assert "ended by the server" not in log
     assert "attempt 2" not in log
     assert "hurried: accepted, receipt" in log
+    assert log.count("hurried: not verified: It is nice") == 1, "no command can check it"

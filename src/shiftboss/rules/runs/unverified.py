@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import shorten
 from typing import Any, Final
 
-from shiftboss.rules.tasks.waiting import short_text
-
 NAMED_MAX: Final = 3
+SUBJECT_CHARACTERS_MAX: Final = 100
 
 
 def unverified_text(checks: Iterable[Mapping[str, Any]]) -> str:
@@ -19,7 +19,7 @@ def unverified_text(checks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _name(check: Mapping[str, Any]) -> str:
-    subject: str = check.get("subject") or ""
+    subject = shorten(check.get("subject") or "", SUBJECT_CHARACTERS_MAX, placeholder=" …")
     if check["check"] == "criterion":
-        return short_text(subject)
-    return f"{check['check']} of {short_text(subject)}" if subject else str(check["check"])
+        return subject
+    return f"{check['check']} of {subject}" if subject else str(check["check"])
