@@ -156,10 +156,17 @@ def test_a_refused_cheat_lists_every_reason_and_what_to_do_about_it(handoffs: Ha
     handoffs.spawn(more=("--readonly", "src/lib/jwt.py"))
     handoffs.repo.commit("sly", {"src/lib/jwt.py": "x = 1\n", "README.md": "mine\n"})
     done = handoffs.run("complete", "t-1", "--summary", "All done!")
+    advice = "the task is still yours: fix it and complete it again; if the contract is wrong or"
+    dispute = f"dispute t-1 --swarm {handoffs.swarm} --kind impossible --reason 'why it is so'"
     assert (done.code, done.err) == (
         1,
-        "t-1 was refused: 2 violations; the task is still yours: fix it and complete it again\n",
+        f"t-1 was refused: 2 violations; {advice} cannot be met: shiftboss {dispute}\n",
     )
+    waive = f"shiftboss waive t-1 --swarm {handoffs.swarm} --check scope"
+    assert [line.strip() for line in _shown(handoffs, "t-1")][-2:] == [
+        "to accept it although a check fails (operator):",
+        f"{waive} --reason 'why it may fail'",
+    ]
     lines = done.out.splitlines()
     reasons = [at for at, line in enumerate(lines) if line.startswith("- ")]
     assert [lines[at] for at in reasons] == [

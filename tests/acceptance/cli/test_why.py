@@ -184,6 +184,19 @@ def test_refused_starts_claims_and_landings_tell_why_and_the_advice_works(
     repo.commit("work", {"README.md": "# Mine\n"})
     assert operator.run("complete", "new", "--name", "w").code == 1
     operator.follow(operator.why("new")["claim_refused"])
+    operator.ask("task_failed", bead_id="new", name="w", reason="refused")
+    (failed,) = json.loads(operator.run("status", "--json").out)["swarms"][-1]["waiting"]
+    (refused,) = [
+        reason
+        for reason in json.loads(operator.run("why", "new", "--json").out)["reasons"]
+        if reason["kind"] == "claim_refused"
+    ]
+    assert failed["also"] == refused["also"]
+    (waive,) = failed["also"]
+    assert waive in operator.run("status").out
+    operator.follow(waive)
+    operator.follow(failed["command"])
+    operator.take("new")
     repo.git("reset", "--quiet", "--hard", repo.base)
     repo.commit("work", {"src/auth/login.py": "token\n"})
     done = operator.run("complete", "new", "--name", "w")

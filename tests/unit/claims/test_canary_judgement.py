@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
-from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_options
+from shiftboss.protocol.verdicts import Canary
+from shiftboss.rules.claims.canaries.judgement import (
+    canary_hint,
+    judge_canaries,
+    passing_options,
+)
 from shiftboss.rules.claims.canaries.sabotage import Sabotage
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
@@ -54,6 +61,24 @@ def test_a_test_is_found_by_its_file_or_by_the_end_of_its_name(
 def test_a_test_that_does_not_pass_with_all_parameters_is_left_alone(other: CaseOutcome) -> None:
     tests = [ReportedTest("t.py", "test_a[1]", "passed"), ReportedTest("t.py", "test_a[2]", other)]
     assert passing_options({"t.py": [sabotage("test_a")]}, report(*tests)) == {}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code", "words"),
+    [
+        (["failed", "passed"], 1, "what makes the sabotaged tests pass"),
+        ([], 0, "what makes the sabotaged tests pass"),
+        (["failed", "missing"], 1, "what keeps the sabotaged tests from being reported"),
+        (["failed", "failed"], 1, "what makes these tests fail although they were not sabotaged"),
+    ],
+)
+def test_the_hint_says_what_to_look_for_and_names_the_way_out(
+    outcomes: Sequence[Literal["failed", "passed", "missing"]], code: int, words: str
+) -> None:
+    canaries = [Canary(test="t", change="c", outcome=outcome) for outcome in outcomes]
+    hint = canary_hint(canaries, code)
+    assert words in hint
+    assert "dispute_contract (command: shiftboss dispute)" in hint
 
 
 def test_thousands_of_tests_are_matched_in_linear_time() -> None:

@@ -119,6 +119,13 @@ def test_a_failed_criterion_is_waived_by_its_text() -> None:
     assert waived.result.outcome == "waived"
 
 
+@pytest.mark.requirement("OWN-15")
+def test_a_worker_whose_work_cannot_be_verified_is_told_the_way_out() -> None:
+    unclear = unverifiable("criterion", "prose", "it is beautiful")
+    (violation,) = with_policy(unclear, VerificationPolicy(unverifiable="refuse")).violations
+    assert "dispute_contract" in violation.hint
+
+
 def test_work_is_accepted_when_nothing_failed() -> None:
     strict = VerificationPolicy(unverifiable="refuse")
     lenient = VerificationPolicy(unverifiable="allow")

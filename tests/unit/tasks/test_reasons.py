@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.escalations import refusal_question
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
@@ -38,6 +40,36 @@ PLAN = "/my plans/plan.yaml"
 
 def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
     return [(reason.kind, reason.command) for reason in reasons_of(facts)]
+
+
+def test_each_check_that_refused_a_claim_can_be_waived() -> None:
+    violations = [{"check": check, "message": "no"} for check in ("canary", "canary", "commit")]
+    facts = TaskFacts(FAILED, claim=CLAIM, violations=violations)
+    waive = "shiftboss waive t --swarm s --check canary --reason 'why it may fail'"
+    refused = [reason for reason in reasons_of(facts) if reason.kind == "claim_refused"]
+    assert [reason.also for reason in refused] == [(waive,), (), ()]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION._replace(dispute=Dispute(kind="impossible", reason="no").model_dump_json()),
+        QUESTION._replace(question=refusal_question("w", 3, "t", ["canary: no"])),
+    ],
+)
+def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_it(
+    question: Question,
+) -> None:
+    violations = [{"check": "canary", "message": "no"}]
+    told = [
+        command
+        for reason in reasons_of(
+            TaskFacts(FAILED, questions=[question], claim=CLAIM, violations=violations)
+        )
+        for command in reason.also
+        if command.startswith("shiftboss waive")
+    ]
+    assert told == ["shiftboss waive t --swarm s --check canary --reason 'why it may fail'"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.views.times import ago_ms
 from shiftboss.rules.claims.survivors import survivor_lines
+from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.documents.wording import pluralize
 
 # The end of a failed command's output, enough to see what is wrong.
@@ -187,6 +188,18 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
     if verdict is None:
         return lines
     return [*lines, *check_lines(verdict["checks"]), *refusal_lines(verdict)]
+
+
+def waive_lines(swarm_id: str, task_id: str, claim: Members | None) -> list[Text]:
+    """For the operator: how to accept what refused the claim; nothing if it was not refused."""
+    if claim is None or claim["state"] != "refused" or claim["verdict"] is None:
+        return []
+    checks = [violation["check"] for violation in claim["verdict"].get("violations", [])]
+    commands = waive_commands(swarm_id, task_id, checks)
+    if not commands:
+        return []
+    lines = [Text(f"  {printable(command)}", style="cyan", no_wrap=True) for command in commands]
+    return [Text("to accept it although a check fails (operator):"), *lines]
 
 
 def receipts_table(receipts: list[Members], at: datetime) -> Table:

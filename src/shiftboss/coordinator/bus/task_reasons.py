@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import TaskRequest, WhyAnswer
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Claim, Reservation
+from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.lifecycle import packet_status
 from shiftboss.rules.tasks.packet_reasons import packet_reasons
@@ -83,7 +82,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskF
             if (request := tx.scope_request_of_question(swarm_id, question.question_id))
         ],
         claim=claim,
-        violations=_violations(claim),
+        violations=claim.violations if claim else (),
         halt=tx.halt_of_task(swarm_id, task_id) if task.contract_version else None,
         paused=attempt.paused if attempt else None,
         refusal=refusal,
@@ -109,13 +108,6 @@ def _unlanded(tx: Transaction, task: Task, unfinished: Collection[str]) -> list[
         and (landing := tx.landing(task.swarm_id, dependency))
         and landing.landed_commit is None
     ]
-
-
-def _violations(claim: Claim | None) -> list[dict[str, Any]]:
-    if claim is None or claim.state != "refused" or claim.verdict is None:
-        return []
-    violations: list[dict[str, Any]] = json.loads(claim.verdict).get("violations", [])
-    return violations
 
 
 def _holders(tx: Transaction, task: Task, refusal: SpawnRefusal | None) -> list[Holder]:

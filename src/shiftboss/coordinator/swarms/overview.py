@@ -113,7 +113,7 @@ def _reasons(
         yield not_running_reason(None, plan_file)
     yield from _questions_and_holds(tx, swarm_id, limit)
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
-        yield failed_reason(task, plan_file, workers)
+        yield failed_reason(task, plan_file, workers, _refused_by(tx, swarm_id, task.task_id))
     for task_id, cancelled_id in tx.waiting_for_cancelled(swarm_id, limit):
         yield dependency_reason(swarm_id, task_id, cancelled_id, "cancelled")
     yield from _refused_starts(tx, swarm_id, limit)
@@ -141,12 +141,19 @@ def _questions_and_holds(tx: Transaction, swarm_id: str, limit: int) -> Iterator
         if hold.task_id != WHOLE_SWARM or not _is_over(task_counts(tx, swarm_id))
     ]
     asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
-    yield from map(question_reason, asked)
+    for question in asked:
+        yield question_reason(question, _refused_by(tx, swarm_id, question.task_id))
     yield from map(scope_reason, scope_requests)
     asking = {question.task_id for question in questions}
     for hold, budget in holds:
         if hold.kind != "answer" or hold.task_id not in asking:
             yield hold_reason(hold, budget, tx.usage_totals(swarm_id, hold.task_id))
+
+
+def _refused_by(tx: Transaction, swarm_id: str, task_id: str) -> list[str]:
+    """The checks that refused the last claim of the task."""
+    claim = tx.last_claim(swarm_id, task_id)
+    return claim.refused_by if claim is not None else []
 
 
 def _unlanded(

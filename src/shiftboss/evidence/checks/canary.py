@@ -18,6 +18,7 @@ from shiftboss.evidence.checks.test_runs import CommitUnderTest
 from shiftboss.protocol.verdicts import Canary, CheckResult, Violation
 from shiftboss.rules.claims.canaries.judgement import (
     CanaryJudgement,
+    canary_hint,
     judge_canaries,
     judge_touched,
     judge_unnamed,
@@ -38,10 +39,6 @@ from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 CANARIES_MAX: Final = 5
 RETRIES_MAX: Final = 2
 _UNSAFE: Final = "none of its tests can be sabotaged safely"
-_HINT: Final = (
-    "a test that cannot fail proves nothing: find what makes these tests pass, or ask for a waiver "
-    "of canary and give the reason"
-)
 _NO_SETUP: Final = Judgement("unverifiable", "not run, the setup failed")
 _RANDOM: Final = secrets.SystemRandom()
 
@@ -169,5 +166,6 @@ def _outcome(
     )
     if judgement.outcome != "failed":
         return CheckOutcome(checked)
-    violation = Violation(check="canary", message=f"{text}: {judgement.message}", hint=_HINT)
+    hint = canary_hint(canaries, result.exit_code if result is not None else None)
+    violation = Violation(check="canary", message=f"{text}: {judgement.message}", hint=hint)
     return CheckOutcome(checked, [violation])

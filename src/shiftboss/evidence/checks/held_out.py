@@ -25,6 +25,7 @@ from shiftboss.rules.claims.held_out import (
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome
+from shiftboss.rules.claims.ways_out import DISPUTE
 
 # Stands for the held-out criterion, which names paths that the worker must not see.
 SUBJECT: Final = "held-out tests"
@@ -32,11 +33,12 @@ CANNOT_FAIL: Final = "held-out tests pass although they were sabotaged"
 UNWRITABLE: Final = "the held-out tests could not be written over the checkout"
 _HINT: Final = (
     "the work must be right for inputs that no visible test has; read the task again, and do not "
-    "write code for the visible tests alone"
+    "write code for the visible tests alone; if the task leaves open what is right, "
+    f"{DISPUTE}"
 )
 _NOT_RUN_HINT: Final = (
-    "the code must not end, skip or hide tests; if it does not, the contract may be wrong: ask its "
-    "contact"
+    "the code must not end, skip or hide tests; if it does not, the contract may be wrong: "
+    f"{DISPUTE}"
 )
 
 

@@ -16,6 +16,7 @@ from shiftboss.rules.claims.kept_tests import (
     lost_tests,
 )
 from shiftboss.rules.claims.verdicts import CheckOutcome, passed, passed_unless_violated
+from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, FileChange, NetChange
 from shiftboss.rules.paths.patterns import Scope
 
@@ -101,7 +102,7 @@ def _not_read(path: str) -> Violation:
         check="tests_kept",
         message=f"{path}: too large to check whether its tests are kept",
         hint=f"keep test files below {FILE_BYTES_MAX // 1024} KiB and change fewer of them "
-        "at once; or ask for a waiver and give the reason",
+        f"at once; if that is not possible, {DISPUTE}",
         path=path,
     )
 
@@ -116,7 +117,7 @@ def _violations(lost: Sequence[LostTest], reported: Collection[str]) -> list[Vio
         Violation(
             check="tests_kept",
             message=f"{path}: {_sentence(tests)}",
-            hint="restore the tests; if they must go, ask for a waiver and give the reason",
+            hint=f"restore the tests; if they must go, {DISPUTE}",
             path=path,
         )
         for path, tests in by_path.items()

@@ -24,6 +24,7 @@ from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
+from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.system.cancellation import run_together
@@ -32,8 +33,8 @@ BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
 _NOTHING_RAN: Final = Report("report", (), 0, 0)
 _BASE_TESTS_HINT: Final = (
-    "the work must pass these tests as they were; if their expectations have to change, the "
-    "contract must name them in expectations_change, or ask for a waiver of base_tests"
+    "the work must pass these tests as they were; if their expectations have to change, "
+    f"{DISPUTE}: the contract must name them in expectations_change"
 )
 _UNWRITABLE: Final = "the setup puts something in the way of test files that are written after it"
 

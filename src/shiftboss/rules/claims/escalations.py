@@ -27,7 +27,7 @@ def refusal_question(worker: str, refusals: int, task_id: str, violations: Seque
     named = "\n".join(f"- {violation}" for violation in violations[:VIOLATIONS_NAMED_MAX])
     return (
         f"{worker} was refused {refusals} times in a row on {task_id}:\n{named}\n"
-        "Answer with instructions, change the contract, or cancel the task."
+        "Answer with instructions, change the contract, waive a check, or cancel the task."
     )
 
 

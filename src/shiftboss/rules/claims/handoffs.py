@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from shiftboss.errors import IllegalTransition, NotHeld, StaleContract
 from shiftboss.protocol.policy import Models, Trait
@@ -86,6 +87,19 @@ class Claim(NamedTuple):
     verdict: str | None = None
     ended_at_ms: int | None = None
     heard_at_ms: int | None = None  # when the worker was told the verdict
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        """Why it was refused; empty in any other state."""
+        if self.state != "refused" or self.verdict is None:
+            return []
+        violations: list[dict[str, Any]] = json.loads(self.verdict).get("violations", [])
+        return violations
+
+    @property
+    def refused_by(self) -> list[str]:
+        """The checks that refused it, each once."""
+        return list(dict.fromkeys(violation["check"] for violation in self.violations))
 
 
 class Reservation(NamedTuple):

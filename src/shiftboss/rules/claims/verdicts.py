@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Verdict, Violation, Waiver
+from shiftboss.rules.claims.ways_out import DISPUTE
 
 EVERYTHING = "*"
 
@@ -76,7 +77,7 @@ def with_policy(checked: CheckOutcome, policy: VerificationPolicy) -> CheckOutco
     violation = Violation(
         check=result.check,
         message=f"{result.subject or result.check} cannot be verified: {result.message}",
-        hint="ask the operator for a criterion that a command can check, or for a waiver",
+        hint=f"only the operator can change or waive what cannot be checked: {DISPUTE}",
     )
     return checked._replace(violations=[violation])
 

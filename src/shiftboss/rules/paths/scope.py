@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import Violation
 from shiftboss.rules.claims.kept_tests import is_test_file
+from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import (
     SYMLINK,
     CommitChange,
@@ -160,8 +161,8 @@ def _normal_form(path: str) -> str:
 
 
 _TARGET_HINT: Final = (
-    "ask the operator to land the change with the receipt of a task that the operator has spawned, "
-    "to replace the handoff by one with a newer base, or to waive it"
+    f"{DISPUTE}: the operator can land the change with the receipt of a task that the operator has "
+    "spawned, replace the handoff by one with a newer base, or waive it"
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
     BudgetRecord,
@@ -27,6 +28,7 @@ from shiftboss.rules.tasks.tasks import Question, Task
 from shiftboss.rules.tasks.waiting import (
     Holder,
     Reason,
+    can_be_waived,
     cancelled_reason,
     dependency_reason,
     failed_reason,
@@ -101,7 +103,8 @@ def _unexplained(facts: TaskFacts) -> Reason:
 
 def _questions(facts: TaskFacts) -> Iterator[Reason]:
     asked = to_answer(facts.questions, facts.scope_requests, facts.budgets.values())
-    yield from map(question_reason, asked)
+    refused_by = [violation["check"] for violation in facts.violations]
+    yield from (question_reason(question, refused_by) for question in asked)
 
 
 def _scope_requests(facts: TaskFacts) -> Iterator[Reason]:
@@ -224,10 +227,17 @@ def _claim(facts: TaskFacts) -> Iterator[Reason]:
         text = f"claim {claim.claim_id} of {claim.worker} {step}"
         yield Reason("claim", facts.task.task_id, text, show)
     elif claim.state == "refused":
+        # The reason of a question about the refusals names the commands already.
+        told = {violation["check"] for violation in facts.violations}
+        told = told if any(map(can_be_waived, facts.questions)) else set()
         for violation in facts.violations[:VIOLATIONS_NAMED_MAX]:
-            text = f"claim {claim.claim_id} was refused by the check {violation['check']}"
+            check = violation["check"]
+            text = f"claim {claim.claim_id} was refused by the check {check}"
             text += f": {short_text(violation['message'])}"
-            yield Reason("claim_refused", facts.task.task_id, text, show)
+            task = facts.task
+            waive = waive_commands(task.swarm_id, task.task_id, {check} - told)
+            told.add(check)
+            yield Reason("claim_refused", task.task_id, text, show, tuple(waive))
 
 
 def _failed(facts: TaskFacts) -> Iterator[Reason]:

@@ -10,8 +10,13 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.protocol.bus import Dispute
-from shiftboss.rules.claims.escalations import dispute_commands, dispute_meaning
+from shiftboss.rules.claims.escalations import (
+    asks_about_refusals,
+    dispute_commands,
+    dispute_meaning,
+)
 from shiftboss.rules.claims.handoffs import ScopeRequest
+from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
@@ -62,20 +67,30 @@ def to_answer(
     return [question for question in questions if question.question_id not in otherwise]
 
 
-def question_reason(question: Question) -> Reason:
+def question_reason(question: Question, refused_by: Sequence[str] = ()) -> Reason:
+    """`refused_by` are the checks that refused the last claim of the task."""
+    checks = refused_by if can_be_waived(question) else ()
+    waive = waive_commands(question.swarm_id, question.task_id, checks)
     if question.dispute is not None:
-        return dispute_reason(question, Dispute.model_validate_json(question.dispute))
+        return dispute_reason(question, Dispute.model_validate_json(question.dispute), waive)
     command = f"shiftboss questions answer {question.question_id} 'your answer'"
     return Reason(
         "question",
         question.task_id or None,
         f"{question.worker} asks question {question.question_id}: {short_text(question.question)}",
         f"{command} --swarm {question.swarm_id}",
+        also=tuple(waive),
         question_id=question.question_id,
     )
 
 
-def dispute_reason(question: Question, dispute: Dispute) -> Reason:
+def can_be_waived(question: Question) -> bool:
+    """Whether the question is about a contract that the work does not meet."""
+    return question.dispute is not None or asks_about_refusals(question.question)
+
+
+def dispute_reason(question: Question, dispute: Dispute, waive: Sequence[str] = ()) -> Reason:
+    """`waive` are the commands that waive what refused the work so far."""
     command, *others = dispute_commands(
         question.swarm_id, question.task_id, question.question_id
     ).values()
@@ -84,7 +99,7 @@ def dispute_reason(question: Question, dispute: Dispute) -> Reason:
         question.task_id,
         f"{question.worker} disputes its contract: {short_text(dispute_meaning(dispute))}",
         command,
-        also=tuple(others),
+        also=(*others, *waive),
         question_id=question.question_id,
     )
 
@@ -121,14 +136,18 @@ def hold_reason(
     )
 
 
-def failed_reason(task: Task, plan_file: str | None, workers: int) -> Reason:
-    """Without a worker of the run, nobody would take the task: the plan has to be run again."""
+def failed_reason(
+    task: Task, plan_file: str | None, workers: int, refused_by: Sequence[str] = ()
+) -> Reason:
+    """Without a worker of the run, nobody would take the task: the plan has to be run again.
+    `refused_by` are the checks that refused its last claim."""
     times = "once" if task.failures <= 1 else f"{task.failures} times"
     command = f"shiftboss task retry {task.task_id} --swarm {task.swarm_id}"
     if plan_file is not None and not workers:
         command = f"shiftboss run {shlex.quote(plan_file)} --retry"
     error = f": {short_text(task.last_error)}" if task.last_error else ""
-    return Reason("failed", task.task_id, f"it failed {times}{error}", command)
+    also = waive_commands(task.swarm_id, task.task_id, refused_by)
+    return Reason("failed", task.task_id, f"it failed {times}{error}", command, tuple(also))
 
 
 def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterator[Reason]:

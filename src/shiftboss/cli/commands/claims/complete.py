@@ -16,6 +16,7 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
+from shiftboss.rules.claims.ways_out import dispute_command
 
 # Shorter than a command waits for an answer.
 WAIT_SECONDS_PER_REQUEST: Final = 20.0
@@ -67,7 +68,7 @@ def complete(
     except RequestRefused as refusal:
         if session.as_json or refusal.problem.get("code") != "contract_violations":
             raise
-        raise show_refusal(task_id, refusal.problem) from None
+        raise show_refusal(swarm_id, task_id, refusal.problem) from None
     answer = parse_answer(document, "status")
     if answer["status"] == "accepted":
         return Output(document, lambda: _show_accepted(answer))
@@ -113,7 +114,7 @@ def _show_accepted(answer: dict[str, Any]) -> None:
     )
 
 
-def show_refusal(task_id: str, problem: Mapping[str, Any]) -> NotProven:
+def show_refusal(swarm_id: str, task_id: str, problem: Mapping[str, Any]) -> NotProven:
     """Show every violation. Returns the error that ends the command."""
     from shiftboss.cli.views.handoffs import check_lines, refusal_lines
 
@@ -122,5 +123,6 @@ def show_refusal(task_id: str, problem: Mapping[str, Any]) -> NotProven:
     count = len(problem.get("violations", []))
     return NotProven(
         f"{task_id} was refused: {count} {'violation' if count == 1 else 'violations'}",
-        hint="the task is still yours: fix it and complete it again",
+        hint="the task is still yours: fix it and complete it again; if the contract is wrong or "
+        f"cannot be met: {dispute_command(swarm_id, task_id)}",
     )

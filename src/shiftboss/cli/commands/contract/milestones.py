@@ -139,15 +139,14 @@ def milestone(
         "substate": substate,
     }
     request = {"bead_id": task_id, "name": name, "epoch": epoch, "decisions": decision or None}
-    body = body_of(
-        session.swarm_of(task_id, swarm), request | _line_or_report(" ".join(line or []), options)
-    )
+    swarm_id = session.swarm_of(task_id, swarm)
+    body = body_of(swarm_id, request | _line_or_report(" ".join(line or []), options))
     try:
         document = session.client.post("/bus/report_milestone", body, seconds=VERDICT_SECONDS)
     except RequestRefused as refusal:
         if session.as_json or not refusal.problem.get("violations"):
             raise
-        raise show_refusal(task_id, refusal.problem) from None
+        raise show_refusal(swarm_id, task_id, refusal.problem) from None
     answer = parse_answer(document, "milestone")
     pending = None
     if answer["status"] == "verifying":

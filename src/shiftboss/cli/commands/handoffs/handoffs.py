@@ -182,21 +182,25 @@ def show_handoff(
     swarm: TaskSwarm = None,
 ) -> Output:
     """Show the contract of a task, its waivers, and the verdict on its last claim."""
-    answer = session.call(
-        "show_handoff", session.swarm_of(task_id, swarm), bead_id=task_id, version=version
-    )
-    return Output(
-        answer, lambda: _show_handoff(parse_answer(answer, "handoff"), only_prompt=prompt)
-    )
+    swarm_id = session.swarm_of(task_id, swarm)
+    answer = session.call("show_handoff", swarm_id, bead_id=task_id, version=version)
+
+    def view() -> None:
+        _show_handoff(parse_answer(answer, "handoff"), swarm_id, only_prompt=prompt)
+
+    return Output(answer, view)
 
 
-def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
+def _show_handoff(view: dict[str, Any], swarm_id: str, *, only_prompt: bool) -> None:
     if only_prompt:
         print_text(view["prompt"])
         return
-    from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
+    from shiftboss.cli.views.handoffs import claim_lines, handoff_summary, waive_lines
+    from shiftboss.cli.views.overview import show_lines
 
-    show(handoff_summary(view, now()), *claim_lines(view["last_claim"]))
+    claim = view["last_claim"]
+    show(handoff_summary(view, now()), *claim_lines(claim))
+    show_lines(waive_lines(swarm_id, view["bead_id"], claim))
 
 
 handoff.command()(amend)

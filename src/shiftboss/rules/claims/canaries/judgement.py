@@ -10,6 +10,7 @@ from shiftboss.protocol.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest, name_tests
+from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import pluralize
 
 # Sabotages of each file.
@@ -18,6 +19,19 @@ Sabotages = Mapping[str, Sequence[Sabotage]]
 _SEPARATOR: Final = re.compile(r" |::")
 # Enough for packages and modules. A name with more could be written to waste time.
 _SEPARATORS_MAX: Final = 50
+
+_CANNOT_FAIL_HINT: Final = (
+    "a test that cannot fail proves nothing: find what makes the sabotaged tests pass; if that is "
+    f"not part of this work, {DISPUTE}"
+)
+_MISSING_HINT: Final = (
+    "a failing test must not end or hide others: find what keeps the sabotaged tests from being "
+    f"reported; if that is not part of this work, {DISPUTE}"
+)
+_DISTURBED_HINT: Final = (
+    "find what makes these tests fail although they were not sabotaged: they must depend neither "
+    f"on other tests nor on the text of their files; if that is not part of this work, {DISPUTE}"
+)
 
 
 class CanaryJudgement(NamedTuple):
@@ -157,6 +171,14 @@ def judge_touched(judgement: Judgement, touched: CommandRun | None) -> Judgement
         "the command fails as soon as a comment in the test files is changed: "
         f"{touched.result.message}",
     )
+
+
+def canary_hint(canaries: Sequence[Canary], exit_code: int | None) -> str:
+    """What to do about canaries that were judged as failed, after a run with this exit code."""
+    outcomes = {canary.outcome for canary in canaries}
+    if "passed" in outcomes or exit_code == 0:
+        return _CANNOT_FAIL_HINT
+    return _MISSING_HINT if "missing" in outcomes else _DISTURBED_HINT
 
 
 def _outcome(tests: Sequence[ReportedTest], sabotage: Sabotage) -> str:

@@ -12,6 +12,7 @@ from shiftboss.rules.claims.mutants.mutation import LocatedMutation, Mutation
 from shiftboss.rules.claims.mutants.sources import is_compiled
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.verdicts import CheckOutcome
+from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import pluralize
 
 MutantOutcome = Literal["killed", "survived", "invalid", "not_run"]
@@ -21,8 +22,8 @@ JUDGED_MIN: Final = 3
 # The names of tests come from the work, and may be of any length.
 KILLER_CHARACTERS_MAX: Final = 300
 HINT: Final = (
-    "add tests that fail without this work; if the change cannot be tested, ask for a waiver of "
-    "`mutants` and give the reason"
+    "add tests that fail without this work; for a test file that the contract does not own, call "
+    f"request_scope; if the change cannot be tested, {DISPUTE}"
 )
 NOT_RUN: Final = "no mutant could be run in the time that there was"
 NOTHING_TO_CHANGE: Final = "no changed line of the product can be mutated"
