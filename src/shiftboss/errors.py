@@ -410,10 +410,6 @@ class EvidenceUnavailable(StoreUnavailable):
     title = "The evidence is not available"
 
 
-class UnwritableCheckout(EvidenceUnavailable):
-    """Something stands where a file has to be, such as a folder that cannot be changed."""
-
-
 class CiUnavailable(EvidenceUnavailable):
     """The CI gave no usable answer. That never counts as a pass.
 

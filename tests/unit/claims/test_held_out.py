@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.held_out import SUBJECT, UNWRITABLE, check_held_out
-from shiftboss.evidence.mirror.overlays import Overlay
+from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.protocol.handoff_requests import TakeClaimAnswer
 from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy, held_out_hash
 from shiftboss.protocol.verdicts import TestTotals, VerificationJob

@@ -7,9 +7,8 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import CANARIES_MAX, options_of, sabotaged_files
-from shiftboss.evidence.mirror.overlays import Overlay
+from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
 from shiftboss.protocol.verdicts import CheckResult, TestTotals, VerificationJob, Violation
 from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_options

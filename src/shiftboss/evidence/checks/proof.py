@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from shiftboss.errors import UnwritableCheckout
 from shiftboss.evidence.checks.canary import check_canaries
 from shiftboss.evidence.checks.mutants import ChangedWork, check_mutants
 from shiftboss.evidence.checks.scope import ClaimedWork
@@ -17,7 +16,7 @@ from shiftboss.evidence.checks.test_files import unexplained_problem
 from shiftboss.evidence.checks.test_runs import CommitUnderTest, is_removal_waived
 from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
 from shiftboss.evidence.mirror.objects import regular_files
-from shiftboss.evidence.mirror.overlays import Overlay
+from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file

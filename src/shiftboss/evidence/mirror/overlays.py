@@ -12,13 +12,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from shiftboss.errors import EvidenceUnavailable, UnwritableCheckout
+from shiftboss.errors import EvidenceUnavailable
 from shiftboss.system.git import checked, git
 
 # What a machine lacks. Anything else is in the way, and code of the worker may have put it there.
 _SHORTAGES: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO}
 )
+
+
+class UnwritableCheckout(EvidenceUnavailable):
+    """Something stands where a file has to be, such as a folder that cannot be changed."""
 
 
 class Overlay(NamedTuple):
