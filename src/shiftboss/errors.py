@@ -46,7 +46,6 @@ ShiftbossError
 └── StoreUnavailable        503  nothing was changed; retry later
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
-    │   ├── UnwritableCheckout
     │   └── CiUnavailable
     ├── VerificationPending
     ├── TreeUnavailable

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.errors import EvidenceUnavailable, UnwritableCheckout
+from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.mirror.checkout import checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirrors
-from shiftboss.evidence.mirror.overlays import Overlay, lay_over
+from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout, lay_over
 from shiftboss.system.background_delete import BackgroundDelete
 from tests.repos import Repo
 
