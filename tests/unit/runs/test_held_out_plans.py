@@ -63,7 +63,7 @@ class Project:
         """As `plan check --no-agents` does."""
         loaded = read_plan_file(path)
         state = self.folder / ".shiftboss"
-        return asyncio.run(preflight(loaded, loaded.plan, state, agents=False, visible_tests=True))
+        return asyncio.run(preflight(loaded, loaded.plan, state, agents=False, tests=True))
 
 
 @pytest.fixture
@@ -193,6 +193,10 @@ def test_a_file_whose_content_git_has_anywhere_is_a_warning(project: Project) ->
         ("pytest tests/test_many.py", None),
         ("pytest -q", None),
         ("make test", None),
+        ("python3 run_tests.py", None),
+        ("python3 manage.py test", None),
+        ("sh run.sh", None),
+        ("pytest --doctest-modules src", None),
     ],
 )
 def test_a_task_with_few_visible_tests_and_no_others_is_named(
@@ -201,6 +205,7 @@ def test_a_task_with_few_visible_tests_and_no_others_is_named(
     if "many" in command:
         many = "".join(f"def test_{number}(): ...\n" for number in range(3))
         project.repo.on_main({"tests/test_many.py": many})
+    project.repo.on_main({"run_tests.py": "", "manage.py": "", "run.sh": "", "src/a.py": ""})
     path = project.write(criteria=["It works", f"Tests pass: {command}"])
     found = project.check(path)
     assert found.problems == []
@@ -217,6 +222,29 @@ def test_only_plan_check_tells_of_few_visible_tests(project: Project) -> None:
     loaded = read_plan_file(project.write(criteria=["Tests pass: pytest tests/test_new.py"]))
     found = asyncio.run(preflight(loaded, loaded.plan, project.folder, agents=False))
     assert not any("held_out" in line for line in found.warnings)
+
+
+@pytest.mark.requirement("OWN-13")
+def test_expectations_that_no_file_could_change_are_named(project: Project) -> None:
+    there = ["tests/", "tests/test_login.py", "**/test_*.py"]
+    path = project.write(expectations_change=[*there, "nosuch/**"])
+    (warning,) = project.check(path).warnings
+    assert "tasks.0.expectations_change.3: nosuch/** matches no file of the repo shop" in warning
+    document = yaml.safe_load(path.read_text())
+    document["repos"]["shop"]["verification"] = {"expectations_change": ["tests/", "old/"]}
+    del document["tasks"][0]["expectations_change"]
+    path.write_text(yaml.safe_dump(document))
+    (warning,) = project.check(path).warnings
+    assert "repos.shop.verification.expectations_change.1: old/ matches no file" in warning
+
+
+def test_the_files_of_changed_expectations_may_come_from_an_earlier_task(project: Project) -> None:
+    path = project.write(expectations_change=["tests/"])
+    document = yaml.safe_load(path.read_text())
+    later = {"id": "b", "title": "B", "files_owned": ["b.py"], "depends_on": ["a"]}
+    document["tasks"].append({**later, "expectations_change": ["new/"]})
+    path.write_text(yaml.safe_dump(document))
+    assert project.check(path) == ([], [])
 
 
 def test_a_run_that_is_not_the_operator_says_how_to_become_it() -> None:

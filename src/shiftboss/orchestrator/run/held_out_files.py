@@ -15,6 +15,7 @@ from shiftboss.evidence.mirror.objects import RunGit, look_up, read_blobs
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.plan_branches import repo_path
+from shiftboss.orchestrator.run.start_files import list_files, start_of
 from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.plan import Plan, PlanHeldOut, PlanRepo, PlanTask
 from shiftboss.rules.claims.held_out import HELD_OUT_BYTES_MAX, is_too_large
@@ -180,17 +181,9 @@ async def _tracked(top: Path, repo: PlanRepo, names: Sequence[str]) -> set[str]:
     checkout = await asyncio.to_thread(GitCheckout.at, top)
     literal = ["--literal-pathspecs", "ls-files", "-z", "--", *names]
     index, base = await asyncio.gather(
-        checkout.run(literal), _list_files(await GitRepo.at(top), repo, names)
+        checkout.run(literal), list_files(await GitRepo.at(top), repo, names)
     )
     return {*index.out.decode(errors="surrogateescape").split("\0"), *base}
-
-
-async def _list_files(git_repo: GitRepo, repo: PlanRepo, paths: Sequence[str]) -> list[str]:
-    """The files where work starts that have one of these paths, or are below one."""
-    output = await git_repo.run(
-        ["ls-tree", "-r", "-z", "--full-tree", "--name-only", _start_of(repo), "--", *paths]
-    )
-    return [name for name in output.out.decode(errors="surrogateescape").split("\0") if name]
 
 
 def _with_input(git_repo: GitRepo) -> RunGit:
@@ -198,10 +191,6 @@ def _with_input(git_repo: GitRepo) -> RunGit:
         return await git_repo.run(arguments, stdin=stdin)
 
     return run
-
-
-def _start_of(repo: PlanRepo) -> str:
-    return "HEAD" if repo.branch is None else f"refs/heads/{repo.branch}"
 
 
 async def count_visible_tests(plan: Plan) -> dict[str, int]:
@@ -224,14 +213,14 @@ async def count_visible_tests(plan: Plan) -> dict[str, int]:
 async def _count_tests(repo: PlanRepo, tasks: Sequence[PlanTask]) -> dict[str, int]:
     git_repo = await GitRepo.at(repo_path(repo))
     paths = sorted({path for task in tasks for path in named_test_paths(task)})
-    there = await _list_files(git_repo, repo, paths)
+    there = await list_files(git_repo, repo, paths)
     run = _with_input(git_repo)
     counts: dict[str, int] = {}
     for task in tasks:
         files = files_named_by(task, there)
         if files is None or len(files) > _SCANNED_FILES_MAX:
             continue
-        names = {f"{_start_of(repo)}:{file}": file for file in files}
+        names = {f"{start_of(repo)}:{file}": file for file in files}
         blobs = await read_blobs(run, list(names), _SCANNED_FILE_BYTES_MAX) if names else {}
         counts[task.id] = await asyncio.to_thread(_count, names, blobs)
     return counts

@@ -20,9 +20,11 @@ from shiftboss.orchestrator.run.held_out_files import count_visible_tests, find_
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_file import PlanFile
 from shiftboss.orchestrator.run.run_context import RunPaths
+from shiftboss.orchestrator.run.start_files import read_files
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo
 from shiftboss.rules.documents.typed_files import problem_lines
 from shiftboss.rules.documents.wording import did_you_mean
+from shiftboss.rules.plans.expectations import judge_expectations
 from shiftboss.rules.plans.graph import agent_name
 from shiftboss.rules.plans.held_out import judge_exposed, judge_visible_tests
 from shiftboss.rules.plans.preflight import PlanFacts, RepoFacts, judge, programs_of, target_of
@@ -56,11 +58,11 @@ async def preflight(
     *,
     agents: bool = True,
     repos: bool = True,
-    visible_tests: bool = False,
+    tests: bool = False,
 ) -> Preflight:
     """`plan` is the loaded one with the options of the command. Without `agents` or `repos`, what
     only the machine of the run can have is left out, so that CI can check a plan. With
-    `visible_tests`, tasks with few of them are reported."""
+    `tests`, what the plan says about tests is compared with those that are there."""
     facts = PlanFacts(
         repos=await _read_repos(plan) if repos else {},
         unavailable=dict(_unavailable(plan)) if agents else {},
@@ -70,8 +72,9 @@ async def preflight(
     findings = list(judge(plan, facts))
     if repos:
         findings += judge_exposed(await find_exposed(plan, loaded.path))
-    if repos and visible_tests:
+    if repos and tests:
         findings += judge_visible_tests(plan, await count_visible_tests(plan))
+        findings += judge_expectations(plan, await read_files(plan))
     warnings = [document.problem(key, text) for key, text, is_warning in findings if is_warning]
     problems = [document.problem(key, text) for key, text, is_warning in findings if not is_warning]
     if repos:

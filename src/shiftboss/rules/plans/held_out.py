@@ -79,11 +79,12 @@ def _paths(word: str) -> Iterator[str]:
 
 def files_named_by(task: PlanTask, files: Iterable[str]) -> list[str] | None:
     """Those of the repository's `files` that the test criteria name, or that are in a folder they
-    name. None if they name no tests in particular, so that all of the repository's tests run."""
+    name. None if they name no tests in particular: a script such as `run.sh` runs tests that are
+    elsewhere, and doctests are in any file."""
     named = set(named_test_paths(task))
     below = [file for file in files if file in named or not named.isdisjoint(parents(file))]
-    is_named = bool(below) or any(is_test_file(path) for path in named)
-    return [file for file in below if is_test_file(file)] if is_named else None
+    tests = [file for file in below if is_test_file(file)]
+    return tests if tests or any(map(is_test_file, named)) else None
 
 
 def judge_visible_tests(plan: Plan, counts: Mapping[str, int]) -> Iterator[PreflightFinding]:

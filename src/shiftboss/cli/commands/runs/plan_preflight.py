@@ -36,7 +36,7 @@ def make_preflight(
     *,
     agents: bool = True,
     repos: bool = True,
-    visible_tests: bool = False,
+    tests: bool = False,
 ) -> Preflight:
     """`plan` is the loaded one with the options of the command."""
     import asyncio
@@ -46,9 +46,7 @@ def make_preflight(
 
     state = state_of(database)
     return asyncio.run(
-        preflight(
-            loaded, plan, state, trees, agents=agents, repos=repos, visible_tests=visible_tests
-        )
+        preflight(loaded, plan, state, trees, agents=agents, repos=repos, tests=tests)
     )
 
 

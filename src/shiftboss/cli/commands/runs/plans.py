@@ -63,7 +63,7 @@ def check(
     except (InvalidPlan, InvalidPolicy) as error:
         return refusal(file, problems_of(error) or [error.detail], [])
     found = make_preflight(
-        loaded, loaded.plan, default_database(), agents=agents, repos=repos, visible_tests=True
+        loaded, loaded.plan, default_database(), agents=agents, repos=repos, tests=True
     )
     if found.problems:
         return refusal(file, found.problems, found.warnings)
