@@ -1,13 +1,18 @@
-"""The contract that a task of a plan would get, and the project at its base."""
+"""The contract that a task of a plan would get, or has, and the project at its base."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.evidence.survey.survey import Surveyor
-from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy
+from shiftboss.protocol.handoffs import (
+    Contract,
+    HeldOutTests,
+    VerificationPolicy,
+    WorkerHandoff,
+)
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.redteam.hacks import ProjectView
 from shiftboss.redteam.project import read_project
@@ -62,6 +67,24 @@ async def read_contract(
         policy=normalised_policy(policy_of(repo, task)),
         held_out=held_out,
         view=await read_project(repository, repo.path, survey.base_commit, contract),
+    )
+
+
+async def agreed_contract(view: dict[str, Any]) -> TaskContract:
+    """Of a task that has a contract, as `show_handoff` shows it. Its held-out tests are missing: no
+    view has them. Raises UnknownRepo."""
+    repository = Repository()
+    contract = WorkerHandoff.model_validate(view["handoff"]).contract
+    base = str(view["base_commit"])
+    return TaskContract(
+        git_folder=await repository.identity(view["repo"]),
+        base=base,
+        branch=task_branch(contract.task_id),
+        target=view["target"],
+        contract=contract,
+        policy=VerificationPolicy.model_validate(view["policy"]),
+        held_out=None,
+        view=await read_project(repository, view["repo"], base, contract),
     )
 
 

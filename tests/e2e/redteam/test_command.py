@@ -13,6 +13,7 @@ import pytest
 from shiftboss.redteam.corpus import HACKS
 from tests.commands import running, shiftboss
 from tests.e2e.redteam.examples import UNITTEST, make_plan
+from tests.running import RunningServer
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.requirement("OWN-17")
@@ -122,3 +123,38 @@ def test_an_interrupted_replay_removes_its_scratch_copy(tmp_path: Path) -> None:
         done = command.end()
     assert (done.code, done.err) == (1, "stopped; the scratch copy was removed\n")
     assert list(temporary.iterdir()) == []
+
+
+def test_a_task_that_has_its_contract_can_be_tried(tmp_path: Path) -> None:
+    make_plan(tmp_path, UNITTEST)
+    repo = next(path.parent for path in tmp_path.rglob(".git"))
+    (criterion,) = UNITTEST.task["criteria"]
+    server = RunningServer(tmp_path / "server" / "shiftboss.db").start()
+    try:
+        spawned = shiftboss(
+            *(
+                "handoff",
+                "spawn",
+                "bd-7",
+                "--title",
+                "Fix",
+                "--files",
+                "shop/",
+                "--repo",
+                str(repo),
+            ),
+            *("--criterion", criterion, "--swarm", "s"),
+            url=server.url,
+            folder=tmp_path,
+        )
+        assert spawned.code == 0, spawned.err
+        done = shiftboss(
+            *("redteam", "bd-7", "--hack", "exit-at-import", "--json"),
+            url=server.url,
+            folder=tmp_path,
+        )
+    finally:
+        server.close()
+    answer = json.loads(done.out)
+    assert (done.code, answer["file"], answer["refused"]) == (0, None, 1), done.err
+    assert answer["tasks"][0]["bead_id"] == "bd-7"

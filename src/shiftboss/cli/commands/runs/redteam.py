@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from shiftboss.cli.common.command import Output, json_command
-from shiftboss.cli.common.options import PlanFile
+from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import TaskSwarm
 from shiftboss.cli.common.output import show
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.documents.wording import did_you_mean, pluralize
@@ -38,9 +41,13 @@ class Stopped(ShiftbossError):
     title = "The command was stopped"
 
 
-@json_command("Print the outcome of every hack as JSON.")
+@server_command()
 def redteam(
-    file: PlanFile,
+    session: ServerSession,
+    target: Annotated[
+        str,
+        typer.Argument(metavar="PLAN|TASK", help="A plan, or a task that has a contract."),
+    ],
     task: Annotated[
         str | None, typer.Argument(metavar="TASK", help="Only this task of the plan.")
     ] = None,
@@ -57,6 +64,7 @@ def redteam(
     listed: Annotated[
         bool, typer.Option("--list", help="List the hacks, and try none of them.")
     ] = False,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Try known hacks on the contracts of a plan, and say which of them would be accepted.
 
@@ -67,19 +75,21 @@ def redteam(
     Examples:
       shiftboss redteam plan.yaml                        all tasks, all hacks
       shiftboss redteam plan.yaml login-form             one task
+      shiftboss redteam bd-7                             a task that has its contract already
       shiftboss redteam plan.yaml --class early-exit     one class of hacks
       shiftboss redteam plan.yaml --list                 what the hacks do
     """
     hacks = _chosen(class_ or [], hack or [])
     if listed:
         return _list(hacks)
-    from shiftboss.orchestrator.run.plan_file import read_plan_file
-    from shiftboss.redteam.contracts import task_of
-
-    loaded = read_plan_file(file)
-    tasks = loaded.plan.tasks if task is None else [task_of(loaded.plan, task)]
-    results = _replayed(loaded, tasks, hacks)
-    answer = _answer(loaded, results)
+    if task is None and _is_task(target):
+        swarm_id = session.swarm_of(target, swarm)
+        view_of_task = parse_answer(
+            session.call("show_handoff", swarm_id, bead_id=target), "handoff"
+        )
+        answer = _of_task(target, view_of_task, hacks)
+    else:
+        answer = _of_plan(Path(target), task, hacks)
     accepted = answer["accepted"]
     error = HacksAccepted(f"{pluralize(accepted, 'hack')} would be accepted") if accepted else None
     is_detailed = every or bool(class_ or hack)
@@ -90,6 +100,33 @@ def redteam(
         show(*redteam_view(answer, is_detailed=is_detailed))
 
     return Output.of(answer, view, error)
+
+
+def _is_task(target: str) -> bool:
+    """A name that is no file and does not look like one."""
+    looks_like_file = "/" in target or target.endswith((".yaml", ".yml"))
+    return not looks_like_file and not Path(target).exists()
+
+
+def _of_plan(file: Path, task: str | None, hacks: list[Hack]) -> dict[str, Any]:
+    from shiftboss.orchestrator.run.plan_file import read_plan_file
+    from shiftboss.redteam.contracts import task_of
+
+    loaded = read_plan_file(file)
+    tasks = loaded.plan.tasks if task is None else [task_of(loaded.plan, task)]
+    results = _until_stopped(
+        len(tasks) * len(hacks), lambda report: _replay_plan(loaded, tasks, hacks, report)
+    )
+    named = [
+        _task_answer(result, partial(_line_of_plan, loaded, each))
+        for each, result in zip(tasks, results, strict=True)
+    ]
+    return _answer(str(loaded.path), named)
+
+
+def _of_task(task_id: str, view: dict[str, Any], hacks: list[Hack]) -> dict[str, Any]:
+    (result,) = _until_stopped(len(hacks), lambda report: _replay_task(view, hacks, report))
+    return _answer(None, [_task_answer(result, partial(_line_of_task, task_id))])
 
 
 def _chosen(classes: list[str], names: list[str]) -> list[Hack]:
@@ -135,35 +172,49 @@ def _list(hacks: list[Hack]) -> Output:
 
 
 class _TaskResult(NamedTuple):
-    task: PlanTask
     contract: TaskContract
     trials: list[Trial]
 
 
-def _replayed(loaded: ReadPlanFile, tasks: list[PlanTask], hacks: list[Hack]) -> list[_TaskResult]:
+def _until_stopped(
+    total: int, replay: Callable[[Report], Coroutine[Any, Any, list[_TaskResult]]]
+) -> list[_TaskResult]:
     from shiftboss.cli.common.until_signal import until_signal
 
-    with _progress_bar(len(tasks) * len(hacks)) as report:
-        results = until_signal(_replay(loaded, tasks, hacks, report))
+    with _progress_bar(total) as report:
+        results = until_signal(replay(report))
     if results is None:
         raise Stopped("stopped; the scratch copy was removed")
     return results
 
 
-async def _replay(
+async def _replay_plan(
     loaded: ReadPlanFile, tasks: list[PlanTask], hacks: list[Hack], report: Report
 ) -> list[_TaskResult]:
     from shiftboss.orchestrator.run.held_out_files import read_held_out
     from shiftboss.redteam.contracts import read_contract
-    from shiftboss.redteam.replay import open_replay
 
     held_out = await asyncio.to_thread(read_held_out, loaded.plan)
     results = []
     for task in tasks:
         contract = await read_contract(loaded.plan, task, held_out.get(task.id))
-        async with open_replay(contract) as replay:
-            results.append(_TaskResult(task, contract, await replay.try_all(hacks, report)))
+        results.append(await _replay(contract, hacks, report))
     return results
+
+
+async def _replay_task(
+    view: dict[str, Any], hacks: list[Hack], report: Report
+) -> list[_TaskResult]:
+    from shiftboss.redteam.contracts import agreed_contract
+
+    return [await _replay(await agreed_contract(view), hacks, report)]
+
+
+async def _replay(contract: TaskContract, hacks: list[Hack], report: Report) -> _TaskResult:
+    from shiftboss.redteam.replay import open_replay
+
+    async with open_replay(contract) as replay:
+        return _TaskResult(contract, await replay.try_all(hacks, report))
 
 
 @contextmanager
@@ -181,25 +232,24 @@ def _progress_bar(total: int) -> Iterator[Report]:
         yield lambda _: progress.advance(bar)
 
 
-def _answer(loaded: ReadPlanFile, results: list[_TaskResult]) -> dict[str, Any]:
-    tasks = [_task_answer(loaded, result) for result in results]
+def _answer(file: str | None, tasks: list[dict[str, Any]]) -> dict[str, Any]:
     outcomes = [hack["outcome"] for task in tasks for hack in task["hacks"]]
     return {
-        "file": str(loaded.path),
+        "file": file,
         **{name: outcomes.count(name) for name in ("accepted", "refused", "not_applicable")},
         "tasks": tasks,
     }
 
 
-def _task_answer(loaded: ReadPlanFile, result: _TaskResult) -> dict[str, Any]:
+def _task_answer(result: _TaskResult, line: Callable[[Advice], str]) -> dict[str, Any]:
     from shiftboss.redteam.advice import advise
 
     return {
-        "bead_id": result.task.id,
+        "bead_id": result.contract.contract.task_id,
         "base_commit": result.contract.base,
         "hacks": [_hack_answer(trial) for trial in result.trials],
         "advice": [
-            {"change": _line(loaded, result.task, advice), "hacks": names}
+            {"change": line(advice), "hacks": names}
             for advice, names in advise(result.trials, result.contract).items()
         ],
     }
@@ -216,7 +266,7 @@ def _hack_answer(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _line(loaded: ReadPlanFile, task: PlanTask, advice: Advice) -> str:
+def _line_of_plan(loaded: ReadPlanFile, task: PlanTask, advice: Advice) -> str:
     """`plan.yaml:12: tasks.0.files_owned: what to change`."""
     from shiftboss.rules.documents.typed_files import problem_lines
     from shiftboss.rules.plans.graph import repo_of
@@ -227,3 +277,7 @@ def _line(loaded: ReadPlanFile, task: PlanTask, advice: Advice) -> str:
     else:
         key = ("tasks", loaded.plan.tasks.index(task), *advice.key)
     return problem_lines(str(loaded.path), [loaded.document.problem(key, advice.text)])[0]
+
+
+def _line_of_task(task_id: str, advice: Advice) -> str:
+    return f"{task_id}: {'.'.join(advice.key)}: {advice.text}"
