@@ -321,6 +321,18 @@ async def test_the_commit_check_cannot_be_waived(handoffs: HandoffFixture) -> No
     assert (await handoffs.show_handoff("t")).waivers == []
 
 
+async def test_a_waiver_of_something_that_the_contract_does_not_have_is_refused(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.spawn("t")
+    unknown = WaiveRequest(bead_id="t", check="canary", subject="nothing", reason="r")
+    with pytest.raises(InvalidRequest) as refused:
+        await handoffs.handoff_service.waive(unknown)
+    assert refused.value.field == "subject"
+    assert (await handoffs.show_handoff("t")).waivers == []
+    assert await handoffs.events("waiver_granted") == []
+
+
 async def test_only_a_task_with_a_handoff_can_get_a_waiver(handoffs: HandoffFixture) -> None:
     with pytest.raises(UnknownHandoff):
         await handoffs.handoff_service.waive(WaiveRequest(bead_id="t", check="scope", reason="r"))

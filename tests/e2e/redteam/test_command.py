@@ -131,6 +131,12 @@ def test_a_task_that_has_its_contract_can_be_tried(tmp_path: Path) -> None:
     (criterion,) = UNITTEST.task["criteria"]
     server = RunningServer(tmp_path / "server" / "shiftboss.db").start()
     try:
+        created = shiftboss(
+            *("swarm", "create", "--id", "s", "--workers-expected", "1"),
+            url=server.url,
+            folder=tmp_path,
+        )
+        assert created.code == 0, created.err
         spawned = shiftboss(
             *(
                 "handoff",

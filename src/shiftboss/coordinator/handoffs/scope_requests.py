@@ -40,6 +40,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
 from shiftboss.rules.claims.new_contracts import normalised_paths
+from shiftboss.rules.claims.waivers import check_waiver
 from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted
@@ -241,14 +242,10 @@ def _check_wider(owned: list[str], readonly: list[str], row: ScopeRequest) -> No
 
 def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
     """The operator waives a check of the task. The receipt records it."""
-    if request.check == "commit":
-        raise InvalidRequest(
-            "check: the commit check cannot be waived, because the commit is what is accepted",
-            field="check",
-            hint="claim a commit that is in the repository, by its full hash",
-        )
     take_swarm(tx, request.swarm_id, now_ms)
-    _handoff_in_force(tx, request.swarm_id, request.bead_id)
+    handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)
+    contract = WorkerHandoff.model_validate_json(handoff.body).contract
+    check_waiver(request.check, request.subject, contract.success_criteria)
     waiver = Waiver(
         check=request.check,
         subject=request.subject,

@@ -24,10 +24,10 @@ from shiftboss.rules.claims.held_out import (
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.reported import Report
 from shiftboss.rules.claims.verdicts import CheckOutcome
+from shiftboss.rules.claims.waivers import HELD_OUT_SUBJECT
 from shiftboss.rules.claims.ways_out import DISPUTE
 
-# Stands for the held-out criterion, which names paths that the worker must not see.
-SUBJECT: Final = "held-out tests"
+SUBJECT: Final = HELD_OUT_SUBJECT
 CANNOT_FAIL: Final = "held-out tests pass although they were sabotaged"
 UNWRITABLE: Final = "the held-out tests could not be written over the checkout"
 _HINT: Final = (

@@ -1,0 +1,59 @@
+"""What a waiver can be about. One whose subject no check has would never apply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.verdicts import CheckName
+from shiftboss.rules.claims.held_out import runs_tests
+from shiftboss.rules.claims.verdicts import EVERYTHING
+from shiftboss.rules.documents.wording import did_you_mean
+
+# Stands for the held-out criterion, which names paths that the worker must not see.
+HELD_OUT_SUBJECT: Final = "held-out tests"
+
+_LISTED_MAX: Final = 5
+_HINT: Final = "without a subject, the whole check is waived"
+
+
+def check_waiver(check: CheckName, subject: str, criteria: Sequence[str]) -> None:
+    """Refuse what no verdict on a contract with these criteria could be about. Raises
+    InvalidRequest. Any path and any CI job may be named: nobody knows which there will be."""
+    if check == "commit":
+        raise InvalidRequest(
+            "check: the commit check cannot be waived, because the commit is what is accepted",
+            field="check",
+            hint="claim a commit that is in the repository, by its full hash",
+        )
+    subjects = _subjects(check, criteria)
+    if subjects is None or subject in (EVERYTHING, *subjects):
+        return
+    guess = did_you_mean(subject, subjects)
+    raise InvalidRequest(
+        f"subject: the check {check} of this task has no subject {subject!r}{guess}",
+        field="subject",
+        hint=f"{_listed(subjects)}; {_HINT}" if subjects else _HINT,
+    )
+
+
+def _subjects(check: CheckName, criteria: Sequence[str]) -> Sequence[str] | None:
+    """Those that the check can have; None if it can have others that are not known."""
+    match check:
+        case "criterion":
+            return criteria
+        case "base_tests" | "canary" | "mutants":
+            return list(filter(runs_tests, criteria))
+        case "held_out":
+            return [HELD_OUT_SUBJECT]
+        case "ancestry" | "branch":
+            return []
+        case _:
+            return None
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    more = len(subjects) - _LISTED_MAX
+    shown = ", ".join(repr(subject) for subject in subjects[:_LISTED_MAX])
+    return f"it has {shown} and {more} more" if more > 0 else f"it has {shown}"
