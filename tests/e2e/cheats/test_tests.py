@@ -33,6 +33,7 @@ def test_a_skipped_test_is_refused_unless_a_policy_or_waiver_allows_it(
     assert [violation.message for violation in strict.violations] == [
         "tests/test_login.py: test_login was disabled (skip)"
     ]
+    assert "dispute_contract" in strict.violations[0].hint
     assert lenient.accepted
     assert waived.accepted
     assert outcomes(waived)["tests_kept"] == "waived"

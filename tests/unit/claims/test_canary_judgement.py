@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from shiftboss.evidence.checks.proof import judged_tests
 from shiftboss.protocol.verdicts import Canary
 from shiftboss.rules.claims.canaries.judgement import (
     canary_hint,
@@ -16,7 +17,7 @@ from shiftboss.rules.claims.canaries.judgement import (
 )
 from shiftboss.rules.claims.canaries.sabotage import Sabotage
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.rules.claims.test_runs.judgement import CommandRun
+from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
 
 pytestmark = pytest.mark.requirement("OWN-13")
@@ -79,6 +80,13 @@ def test_the_hint_says_what_to_look_for_and_names_the_way_out(
     hint = canary_hint(canaries, code)
     assert words in hint
     assert "dispute_contract (command: shiftboss dispute)" in hint
+
+
+def test_a_worker_whose_tests_of_the_base_fail_is_told_the_way_out() -> None:
+    judgement = Judgement("failed", "1 test of the base fails")
+    (violation,) = judged_tests("base_tests", "Tests pass: pytest", run(), judgement).violations
+    assert "dispute_contract (command: shiftboss dispute)" in violation.hint
+    assert "expectations_change" in violation.hint
 
 
 def test_thousands_of_tests_are_matched_in_linear_time() -> None:

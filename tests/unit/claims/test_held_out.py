@@ -249,6 +249,7 @@ def test_files_that_cannot_be_written_refuse_the_claim_without_naming_them() -> 
     outcome = asyncio.run(check_held_out(run, job(tests), {}))
     assert outcome is not None
     assert [violation.message for violation in outcome.violations] == [UNWRITABLE]
+    assert "dispute_contract" in outcome.violations[0].hint
 
 
 def test_a_machine_that_lacks_something_refuses_nothing() -> None:
