@@ -16,8 +16,13 @@ def assert_linear(text_of: Callable[[int], str], work: Callable[[str], object]) 
     """`text_of` makes a text with about so many characters. The time is that of the processor, so
     that other processes do not matter."""
     short, long = text_of(CHARACTERS), text_of(2 * CHARACTERS)
-    seconds, doubled = _fastest(work, short), _fastest(work, long)
-    assert doubled <= RATIO_MAX * seconds + SHORT_SECONDS, (seconds, doubled)
+    tries = []
+    for _ in range(3):  # a busy machine has less of its caches for us
+        seconds, doubled = _fastest(work, short), _fastest(work, long)
+        tries.append((seconds, doubled))
+        if doubled <= RATIO_MAX * seconds + SHORT_SECONDS:
+            return
+    raise AssertionError(tries)
 
 
 def _fastest(work: Callable[[str], object], text: str) -> float:
