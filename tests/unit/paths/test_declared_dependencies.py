@@ -34,7 +34,7 @@ pythonpath = ["src", "App/code"]
 LOCK = """
 [[package]]
 name = "attrs"
-source = {registry = "https://pypi.org/simple"}
+source = {registry = "https://registry.invalid/simple"}
 [[package]]
 name = "shelf"
 source = {editable = "shelf"}
