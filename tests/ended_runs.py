@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport
 
 
 def ended(
@@ -17,5 +17,5 @@ def ended(
     return CommandRun("unittest", False, result, report_of(failed))
 
 
-def report_of(failed: tuple[str, ...]) -> Report:
-    return Report.of_tests("output", [ReportedTest(None, name, "failed") for name in failed])
+def report_of(failed: tuple[str, ...]) -> RunReport:
+    return RunReport.of_tests("output", [ReportedTest(None, name, "failed") for name in failed])

@@ -18,7 +18,7 @@ import pytest
 
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.commands import sandbox
-from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
+from shiftboss.evidence.commands.command import CommandSandbox, Limits, run_command
 from shiftboss.evidence.commands.namespaces import Mount
 from shiftboss.evidence.commands.sandbox import (
     RETRY_SECONDS,
@@ -382,7 +382,7 @@ class Contained:
         temporary = folder / "tmp"
         for made in (self.files, temporary):
             made.mkdir()
-        self.sandbox: Sandbox = contain(backend, Containment([self.files], temporary))
+        self.sandbox: CommandSandbox = contain(backend, Containment([self.files], temporary))
 
     async def python(self, program: str, **limits: Any) -> Any:
         environment = {"PATH": os.environ["PATH"]}

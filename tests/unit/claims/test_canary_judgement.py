@@ -18,7 +18,7 @@ from shiftboss.rules.claims.canaries.judgement import (
 from shiftboss.rules.claims.canaries.sabotage import Sabotage
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -27,8 +27,8 @@ def sabotage(test: str) -> Sabotage:
     return Sabotage(test, 1, "changed", "value", 0, 0, "")
 
 
-def report(*tests: ReportedTest) -> Report:
-    return Report.of_tests("report", tests)
+def report(*tests: ReportedTest) -> RunReport:
+    return RunReport.of_tests("report", tests)
 
 
 def run(*tests: ReportedTest, code: int = 1) -> CommandRun:

@@ -24,7 +24,7 @@ from shiftboss.rules.claims.held_out import (
     judge_held_out,
 )
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome
 
 pytestmark = pytest.mark.requirement("OWN-14")
@@ -195,7 +195,7 @@ def job(tests: HeldOutTests | None, *criteria: str) -> VerificationJob:
 
 def ended(code: int, *cases: ReportedTest) -> CommandRun:
     result = CommandResult(code, False, False, "", 5, f"exit code {code}")
-    return CommandRun("pytest", True, result, Report.of_tests("report", cases))
+    return CommandRun("pytest", True, result, RunReport.of_tests("report", cases))
 
 
 def checked(

@@ -23,8 +23,8 @@ from shiftboss.rules.claims.test_runs.report_files import (
 )
 from shiftboss.rules.claims.test_runs.reported import (
     CaseOutcome,
-    Report,
     ReportedTest,
+    RunReport,
     missing_tests,
 )
 from shiftboss.rules.claims.test_runs.runners import ReportFormat, RunnerName, reporting_command
@@ -102,12 +102,14 @@ def ended(code: int | None = 0, message: str = "as it was") -> CommandResult:
     return CommandResult(code, False, False, "", 5, message)
 
 
-def reported(*tests: tuple[str, CaseOutcome], file: str | None = "tests/test_a.py") -> Report:
-    return Report.of_tests("report", [ReportedTest(file, name, outcome) for name, outcome in tests])
+def reported(*tests: tuple[str, CaseOutcome], file: str | None = "tests/test_a.py") -> RunReport:
+    return RunReport.of_tests(
+        "report", [ReportedTest(file, name, outcome) for name, outcome in tests]
+    )
 
 
 def run(
-    report: Report | None,
+    report: RunReport | None,
     *,
     code: int | None = 0,
     runner: RunnerName | None = "pytest",
@@ -251,7 +253,7 @@ def test_only_the_tests_of_suites_are_read() -> None:
 @pytest.mark.parametrize("part", ["[", "a", "a.", " ", "]["])
 def test_hostile_names_are_read_in_linear_time(part: str) -> None:
     name = part * (1000 // len(part)) + "]"
-    report = Report.of_tests("report", [ReportedTest(None, name, "passed")] * 2000)
+    report = RunReport.of_tests("report", [ReportedTest(None, name, "passed")] * 2000)
     started = time.process_time()
     named = report.with_files(["a/" * 200 + "b.py", "a.py"])
     assert [len(test.function_name) for test in named.tests]
@@ -329,7 +331,7 @@ def test_exit_code_zero_without_a_report_is_no_pass() -> None:
     assert judge_run(run(None, runner="unittest")).outcome == "failed"
     assert judge_run(run(None, runner=None)).outcome == "unverifiable"
     assert judge_run(run(None, runner=None), reported(("a", "passed"))).outcome == "failed"
-    summary = Report("summary", (), 1, 1)
+    summary = RunReport("summary", (), 1, 1)
     assert judge_run(run(summary, must_report=True)).outcome == "failed"
     assert judge_run(run(summary, runner=None)).outcome == "passed"
 
@@ -362,7 +364,7 @@ del test_g
 
 
 def unexplained(
-    now: Report, text: str = PLAIN, *words: str, others: Sequence[str] = ()
+    now: RunReport, text: str = PLAIN, *words: str, others: Sequence[str] = ()
 ) -> list[str]:
     return unexplained_tests(now, {"tests/test_a.py": text}, others, None, words)
 
@@ -410,13 +412,13 @@ def test_tests_may_be_moved_and_renamed() -> None:
 
 
 def test_only_numbers_are_compared_by_number() -> None:
-    base = Report("summary", (), 3, 2)
-    assert judge_run(run(Report("summary", (), 2, 2)), base).message == (
+    base = RunReport("summary", (), 3, 2)
+    assert judge_run(run(RunReport("summary", (), 2, 2)), base).message == (
         "3 tests ran at the base, only 2 pass now: were any removed or skipped?"
     )
-    assert judge_run(run(Report("summary", (), 3, 3)), base).outcome == "passed"
+    assert judge_run(run(RunReport("summary", (), 3, 3)), base).outcome == "passed"
     named = reported(("a", "passed"))
-    assert judge_run(run(Report("summary", (), 9, 9)), named).outcome == "failed"
+    assert judge_run(run(RunReport("summary", (), 9, 9)), named).outcome == "failed"
 
 
 def test_the_parameters_of_a_test_may_change_but_not_become_fewer() -> None:
@@ -432,7 +434,7 @@ def test_the_tests_of_the_base_must_pass_in_their_version_of_the_base() -> None:
     now = reported(("a", "passed"), ("b", "passed"))
     new = ReportedTest("tests/test_new.py", "n", "failed")
     assert judge_base_tests(run(now, code=1), base, files).outcome == "passed"
-    with_new = Report.of_tests("report", [*now.tests, new])
+    with_new = RunReport.of_tests("report", [*now.tests, new])
     assert judge_base_tests(run(with_new, code=1), base, files).outcome == "passed"
     assert judge_base_tests(run(reported(("a", "passed"))), base, files).outcome == "failed"
     unknown_at_base = reported(("a", "passed"), ("b", "passed"), ("c", "failed"))

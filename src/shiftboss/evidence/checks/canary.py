@@ -33,7 +33,7 @@ from shiftboss.rules.claims.canaries.sabotage import (
 )
 from shiftboss.rules.claims.kept_tests import is_test_file, scan_tests
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 
 CANARIES_MAX: Final = 5
@@ -94,7 +94,7 @@ async def check_canaries(
 
 
 async def _run(
-    tested: CommitUnderTest, argv: Sequence[str], green: Report, files: _TestFiles
+    tested: CommitUnderTest, argv: Sequence[str], green: RunReport, files: _TestFiles
 ) -> tuple[CanaryJudgement, CommandRun | None]:
     chosen = choose_sabotages(files.options, _RANDOM, CANARIES_MAX)
     overlay = await asyncio.to_thread(files.sabotaged, chosen)
@@ -110,7 +110,7 @@ async def _run(
 
 
 async def _test_files(
-    tested: CommitUnderTest, green: Report, laid_over: Mapping[str, bytes]
+    tested: CommitUnderTest, green: RunReport, laid_over: Mapping[str, bytes]
 ) -> _TestFiles:
     """The files that the runner has reported; without files, all test files of the commit."""
     reported = {test.file for test in green.tests if test.outcome == "passed"}

@@ -28,7 +28,7 @@ from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.rules.paths.patterns import Scope
@@ -173,10 +173,10 @@ class CriteriaCheck:
         return unverifiable("criterion", skipped_by(failed_setup), text)
 
 
-def _without(base: Report | None, patterns: Sequence[str]) -> Report | None:
+def _without(base: RunReport | None, patterns: Sequence[str]) -> RunReport | None:
     """Without the tests of files whose expectations the task changes."""
     changing = Scope(patterns)
     if base is None or not patterns or not base.tests:
         return base
     tests = [test for test in base.tests if not changing.covers(test.file or "")]
-    return Report.of_tests(base.source, tests)
+    return RunReport.of_tests(base.source, tests)

@@ -22,7 +22,7 @@ from shiftboss.rules.claims.held_out import (
     runs_tests,
 )
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome
 from shiftboss.rules.claims.waivers import HELD_OUT_SUBJECT
 from shiftboss.rules.claims.ways_out import DISPUTE
@@ -97,10 +97,10 @@ async def _sabotage(
     return checked if as_expected and _exit_code(again) != 0 else _not_failing(checked)
 
 
-def _joined(runs: Sequence[CommandRun | None]) -> Report:
+def _joined(runs: Sequence[CommandRun | None]) -> RunReport:
     """Several criteria may share the held-out tests: each of these must run in one of them."""
     reports = [report for each in runs if (report := _report(each)) is not None]
-    return Report.of_tests("report", [test for report in reports for test in report.tests])
+    return RunReport.of_tests("report", [test for report in reports for test in report.tests])
 
 
 async def _runs(
@@ -136,7 +136,7 @@ async def _check(
     return _outcome(result, held_out_hash(tests), runs), runs
 
 
-def _report(run: CommandRun | None) -> Report | None:
+def _report(run: CommandRun | None) -> RunReport | None:
     """Not what was only printed, if the runner writes reports: code under test can print, too."""
     if run is None or run.report is None:
         return None

@@ -21,7 +21,7 @@ from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
@@ -30,7 +30,7 @@ from shiftboss.system.cancellation import run_together
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20
-_NOTHING_RAN: Final = Report("report", (), 0, 0)
+_NOTHING_RAN: Final = RunReport("report", (), 0, 0)
 _BASE_TESTS_HINT: Final = (
     "the work must pass these tests as they were; if their expectations have to change, "
     f"{DISPUTE}: the contract must name them in expectations_change"
@@ -71,7 +71,7 @@ class Proof:
         text: str,
         argv: Sequence[str],
         green: CommandRun,
-        base: Report | None,
+        base: RunReport | None,
     ) -> None:
         self._tested = tested
         self._work = work
@@ -118,7 +118,7 @@ class Proof:
         return judged_tests("base_tests", self._text, run, judgement)
 
     async def _test_base_tests(
-        self, run: CommandRun, base: Report, overlay: Mapping[str, bytes]
+        self, run: CommandRun, base: RunReport, overlay: Mapping[str, bytes]
     ) -> Judgement | None:
         """Code under test can tell the versions of a test file apart, and lie only to the old one:
         the same is asked about this run as about the criterion. None if nothing is wrong."""

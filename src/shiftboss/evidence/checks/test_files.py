@@ -11,7 +11,7 @@ from shiftboss.evidence.checks.test_runs import CommitUnderTest
 from shiftboss.evidence.mirror.objects import regular_files
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.test_runs.runners import words_after_runner
 from shiftboss.rules.claims.test_runs.unreported import unexplained_tests
 
@@ -47,7 +47,7 @@ async def unexplained_problem(
     tested: CommitUnderTest,
     argv: Sequence[str],
     run: CommandRun,
-    base: Report | None,
+    base: RunReport | None,
     laid_over: Mapping[str, bytes],
 ) -> str | None:
     """Why a run does not count although it passed: code outside of the tests skipped some, or kept

@@ -23,7 +23,7 @@ from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
-from shiftboss.rules.claims.test_runs.reported import Report
+from shiftboss.rules.claims.test_runs.reported import RunReport
 from shiftboss.rules.claims.test_runs.runners import ReportingCommand, reporting_command
 from shiftboss.system.background_delete import BackgroundDelete
 
@@ -70,7 +70,7 @@ def _read_tests(
     folder: Path,
     printed: _Printed,
     paths: Collection[str],
-) -> Report | None:
+) -> RunReport | None:
     """What was reported, to the file or in the output. Takes a second if it was made to."""
     report = None
     content = _read_regular_file(report_file)
@@ -134,7 +134,7 @@ class CommitUnderTest:
 
 
 class _CachedReport(BaseModel):
-    report: Report | None
+    report: RunReport | None
 
 
 _CACHED: Final = TypeAdapter(_CachedReport)
@@ -153,7 +153,7 @@ class BaseRuns:
 
     async def report(
         self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
-    ) -> Report | None:
+    ) -> RunReport | None:
         """None: the tests could not be counted, or the policy allows their removal."""
         if job.policy.test_removal == "allow" or is_removal_waived(job):
             return None
@@ -169,7 +169,7 @@ class BaseRuns:
 
     async def _run(
         self, mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob
-    ) -> tuple[Report | None, bool]:
+    ) -> tuple[RunReport | None, bool]:
         """The report, and whether another run would give the same."""
         listed = await mirror.output("the files", "ls-tree", "-r", "-z", "--name-only", base)
         paths = [raw.decode(errors="backslashreplace") for raw in listed.split(b"\0") if raw]
@@ -180,7 +180,7 @@ class BaseRuns:
             return None, run.result.timed_out
         return run.report, True
 
-    def _save(self, path: Path, report: Report | None) -> None:
+    def _save(self, path: Path, report: RunReport | None) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
         temporary.write_bytes(_CACHED.dump_json(_CachedReport(report=report)))

@@ -51,7 +51,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
+class CommandSandbox:
     """What contains a command: its name in verdicts, and how it is done; see sandbox.py.
 
     `wrapper` is the command line of a program that contains the command. `refusal`: the command is
@@ -69,7 +69,7 @@ async def run_command(
     folder: Path,
     limits: Limits,
     environment: Mapping[str, str],
-    sandbox: Sandbox | None = None,
+    sandbox: CommandSandbox | None = None,
 ) -> CommandResult:
     """Run a command. The program is searched for on the PATH of `environment`; a relative path
     means a file in `folder`. No process of the command is left, even after a cancellation."""
@@ -102,7 +102,7 @@ async def _supervise(
     folder: Path,
     limits: Limits,
     environment: Mapping[str, str],
-    sandbox: Sandbox | None,
+    sandbox: CommandSandbox | None,
 ) -> bytes:
     """The answer of the supervisor; empty if it was killed."""
     mark = secrets.token_hex(16)

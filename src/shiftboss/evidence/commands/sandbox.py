@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
-from shiftboss.evidence.commands.command import Limits, Sandbox, run_command
+from shiftboss.evidence.commands.command import CommandSandbox, Limits, run_command
 from shiftboss.evidence.commands.namespaces import Mount, Namespaces
 
 BackendName = Literal["namespaces", "bubblewrap"]
@@ -82,14 +82,14 @@ class Backend(NamedTuple):
     reason: str = ""
 
 
-def contain(backend: Backend, containment: Containment) -> Sandbox:
+def contain(backend: Backend, containment: Containment) -> CommandSandbox:
     mounts = mounts_of(containment)
     if backend.name == "namespaces":
-        return Sandbox("namespaces", namespaces=Namespaces(mounts, containment.network))
+        return CommandSandbox("namespaces", namespaces=Namespaces(mounts, containment.network))
     if backend.name == "bubblewrap":
         wrapper = bubblewrap_argv(backend.program, mounts, network=containment.network)
-        return Sandbox("bubblewrap", wrapper=wrapper)
-    return Sandbox(f"none: {backend.reason}")
+        return CommandSandbox("bubblewrap", wrapper=wrapper)
+    return CommandSandbox(f"none: {backend.reason}")
 
 
 def mounts_of(containment: Containment) -> list[Mount]:

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.commands.command import (
+    CommandSandbox,
     Limits,
-    Sandbox,
     checkout_environment,
     run_command,
 )
@@ -137,7 +137,7 @@ class CheckoutWithSetup(NamedTuple):
     checkout: Checkout
     limits: Limits
     environment: Mapping[str, str]
-    sandbox: Sandbox
+    sandbox: CommandSandbox
     setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
@@ -231,22 +231,22 @@ async def _check_unaltered(
 
 async def _sandboxes(
     mirror: Mirror, checkout: Checkout, policy: VerificationPolicy
-) -> tuple[Sandbox, Sandbox]:
+) -> tuple[CommandSandbox, CommandSandbox]:
     """Those of the setup commands and of the criteria, which may differ in their network."""
     if policy.sandbox == "off":
-        off = Sandbox("none: switched off by the policy")
+        off = CommandSandbox("none: switched off by the policy")
         return off, off
     backend = await find_backend()
     if policy.sandbox == "required" and backend.name is None:
         reason = f"the policy requires a sandbox, and there is none here: {backend.reason}"
-        missing = Sandbox(f"none: {backend.reason}", refusal=reason)
+        missing = CommandSandbox(f"none: {backend.reason}", refusal=reason)
         return missing, missing
     return await asyncio.to_thread(_contain, backend, mirror, checkout, policy.network)
 
 
 def _contain(
     backend: Backend, mirror: Mirror, checkout: Checkout, network: str
-) -> tuple[Sandbox, Sandbox]:
+) -> tuple[CommandSandbox, CommandSandbox]:
     containment = Containment(
         writable=[checkout.files, checkout.home],
         temporary=checkout.temporary,

@@ -18,7 +18,7 @@ PULL_REQUEST: Final = "pull_request"
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-class RunFacts(Protocol):
+class CiRunFacts(Protocol):
     """What is common to a run in a report and to its row on a forge."""
 
     @property
@@ -31,10 +31,10 @@ class RunFacts(Protocol):
     def state(self) -> str: ...
 
 
-R = TypeVar("R", bound=RunFacts)
+R = TypeVar("R", bound=CiRunFacts)
 
 
-def counts(run: RunFacts, demand: CiDemand) -> bool:
+def counts(run: CiRunFacts, demand: CiDemand) -> bool:
     """Whether the run says something about the commit on the branch of the demand.
 
     The local runner has neither events nor branches. Forgejo and Gitea do not name the branch of a
@@ -66,7 +66,7 @@ def newest_runs(runs: Iterable[R]) -> list[R]:
     return newest
 
 
-def why_not_counted(run: RunFacts, demand: CiDemand) -> str:
+def why_not_counted(run: CiRunFacts, demand: CiDemand) -> str:
     """Worded to follow the number of the run."""
     if run.event is not None and run.event not in demand.policy.events:
         return f"was started by {run.event}"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from shiftboss.protocol.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest, name_tests
+from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport, name_tests
 from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import pluralize
 
@@ -73,7 +73,7 @@ def _endings(name: str) -> Iterator[str]:
         yield name[separator.end() :]
 
 
-def passing_options(options: Sabotages, green: Report) -> dict[str, list[Sabotage]]:
+def passing_options(options: Sabotages, green: RunReport) -> dict[str, list[Sabotage]]:
     """Those whose test passed with all its parameters; others may fail for their own reasons."""
     index = _Index(green.tests)
     return {
@@ -88,7 +88,7 @@ def _has_passed(option: Sabotage, path: str, index: _Index) -> bool:
 
 
 def judge_canaries(
-    chosen: Sabotages, green: Report, run: CommandRun, touched: Collection[str] = ()
+    chosen: Sabotages, green: RunReport, run: CommandRun, touched: Collection[str] = ()
 ) -> CanaryJudgement:
     """`green` is the run without sabotage, `touched` are the files that were changed.
 

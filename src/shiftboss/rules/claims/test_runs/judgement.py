@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.protocol.verdicts import Outcome
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.rules.claims.test_runs.reported import Report, missing_tests, name_tests
+from shiftboss.rules.claims.test_runs.reported import RunReport, missing_tests, name_tests
 from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.documents.wording import pluralize
 
@@ -24,7 +24,7 @@ class CommandRun(NamedTuple):
     runner: RunnerName | None
     must_report: bool
     result: CommandResult
-    report: Report | None
+    report: RunReport | None
 
 
 class Judgement(NamedTuple):
@@ -34,7 +34,7 @@ class Judgement(NamedTuple):
 
 def judge_run(
     run: CommandRun,
-    base: Report | None = None,
+    base: RunReport | None = None,
     changed: Mapping[str, str] = MappingProxyType({}),
 ) -> Judgement:
     """`base` is what the same command reported at the base, `changed` are the texts of the files
@@ -73,7 +73,7 @@ def _report_problem(run: CommandRun) -> str | None:
     return None
 
 
-def _difference(base: Report, now: Report, changed: Mapping[str, str]) -> str | None:
+def _difference(base: RunReport, now: RunReport, changed: Mapping[str, str]) -> str | None:
     """Why the run does not contain all tests that ran at the base."""
     if base.tests and not now.tests:
         return "the tests were reported one by one at the base, but now only their number is"
@@ -94,7 +94,7 @@ def _difference(base: Report, now: Report, changed: Mapping[str, str]) -> str | 
     return None
 
 
-def judge_base_tests(run: CommandRun, base: Report, laid_over: Collection[str]) -> Judgement:
+def judge_base_tests(run: CommandRun, base: RunReport, laid_over: Collection[str]) -> Judgement:
     """The run with the test files of the base. The tests that ran at the base must pass, and all
     tests in the files that were laid over the commit. New tests may fail: they may need what the
     new versions of these files contain."""

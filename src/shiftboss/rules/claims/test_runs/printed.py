@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.claims.test_runs.summaries import count_tests, plain_lines
 
@@ -37,7 +37,7 @@ _OUTCOMES: Final[dict[str, CaseOutcome]] = {
 
 def printed_report(
     runner: RunnerName | None, output: str, template: str | None = None
-) -> Report | None:
+) -> RunReport | None:
     """What the output tells about the tests of a run. None: nothing that is known. `template` says
     how the summary of an unknown runner looks."""
     tests: list[ReportedTest] = []
@@ -51,11 +51,11 @@ def printed_report(
         case _:
             pass
     if tests:
-        return Report.of_tests("output", tests)
+        return RunReport.of_tests("output", tests)
     counts = count_tests(output, template, is_unittest=runner == "unittest")
     if counts is None:
         return None
-    return Report("summary", (), counts.ran, counts.passed)
+    return RunReport("summary", (), counts.ran, counts.passed)
 
 
 def _unittest_tests(output: str) -> Iterator[ReportedTest]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.test_runs.runners import ReportFormat
 
 REPORT_BYTES_MAX: Final = 8 * 2**20
@@ -24,7 +24,7 @@ _NAME_CHARACTERS_MAX: Final = 1000
 _JEST_OUTCOMES: Final[dict[object, CaseOutcome]] = {"passed": "passed", "failed": "failed"}
 
 
-def read_report(content: bytes, format: ReportFormat, folder: str) -> Report | None:  # noqa: A002
+def read_report(content: bytes, format: ReportFormat, folder: str) -> RunReport | None:  # noqa: A002
     """None if the content is not a report. `folder` is the checkout: paths are relative to it."""
     if len(content) > REPORT_BYTES_MAX:
         return None
@@ -37,7 +37,7 @@ def read_report(content: bytes, format: ReportFormat, folder: str) -> Report | N
                 return None
     except (ValueError, RecursionError, ET.ParseError):
         return None
-    return Report.of_tests("report", tests)
+    return RunReport.of_tests("report", tests)
 
 
 def _junit_tests(content: bytes, folder: str) -> Iterator[ReportedTest]:

@@ -46,7 +46,7 @@ class ReportedTest(NamedTuple):
         return self.name if self.file is None else f"{self.file}::{self.name}"
 
 
-class Report(NamedTuple):
+class RunReport(NamedTuple):
     """What a run reported. `tests` is empty if only their numbers are known. Skipped tests and
     expected failures have not run."""
 
@@ -57,7 +57,7 @@ class Report(NamedTuple):
     skipped: int = 0
 
     @classmethod
-    def of_tests(cls, source: Source, tests: Sequence[ReportedTest]) -> Report:
+    def of_tests(cls, source: Source, tests: Sequence[ReportedTest]) -> RunReport:
         outcomes = Counter(test.outcome for test in tests)
         ran = outcomes["passed"] + outcomes["failed"]
         return cls(source, tests, ran, outcomes["passed"], outcomes["skipped"])
@@ -68,7 +68,7 @@ class Report(NamedTuple):
             source=self.source, ran=self.ran, passed=self.passed, skipped=self.skipped
         )
 
-    def with_files(self, paths: Collection[str]) -> Report:
+    def with_files(self, paths: Collection[str]) -> RunReport:
         """Tests that are named by their module get the file of the module."""
         by_module = _files_by_module(paths)
         return self._replace(tests=[_with_file(test, by_module) for test in self.tests])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.test_runs.reported import Report, ReportedTest
+from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport
 from shiftboss.rules.claims.test_scanners.python import parse_python
 
 _SKIPS: Final = re.compile(r"skip|xfail|expected_?failure", re.IGNORECASE)
@@ -23,10 +23,10 @@ _SELECTIONS: Final = re.compile(
 
 
 def unexplained_tests(
-    report: Report,
+    report: RunReport,
     texts: Mapping[str, str],
     others: Iterable[str],
-    base: Report | None,
+    base: RunReport | None,
     words: Sequence[str],
 ) -> list[str]:
     """The labels of tests that were skipped from outside of the tests, or were not reported.
