@@ -241,7 +241,10 @@ def test_the_policy_says_which_commands_have_the_network(
 def test_a_setup_that_sees_held_out_tests_cannot_send_them_away(
     tmp_path: Path, repo: Repo, port: int
 ) -> None:
-    """It sees them only if the tests did not run with those that were written after it."""
+    """It sees them only if the tests did not run with those that were written after it.
+
+    A held-out file with a changed time has to be compared with what was laid over the commit.
+    """
     sends = (
         "import os, socket, sys\n"
         "if os.path.exists('tests/test_more.py'):\n"
@@ -251,6 +254,7 @@ def test_a_setup_that_sees_held_out_tests_cannot_send_them_away(
         "    except ConnectionRefusedError:\n        pass\n"
         "    os.mkdir('build')\n"
         "    os.link('tests/test_more.py', 'build/test_more.py')\n"
+        "    os.utime('tests/test_more.py', (1, 1))\n"
     )
     test = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n"
     repo.commit("work", {"src/auth/sends.py": sends, ".gitignore": "build/\n"})

@@ -13,7 +13,7 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,21 +32,25 @@ _POINTER_BYTES_MAX: Final = 1024
 
 class KeptIndex(NamedTuple):
     """The index of a fresh checkout. Git trusts the status of a file only if it is older than the
-    index, so the time of the index is kept too."""
+    index, so the time of the index is kept too. `objects` are those that the mirror does not have:
+    files that were laid over the commit."""
 
     content: bytes
     written_ns: int
+    objects: Mapping[Path, bytes]
 
 
 async def keep_index(files: Path) -> KeptIndex:
-    return await asyncio.to_thread(_read_index, files / ".git" / "index")
+    return await asyncio.to_thread(_read_index, files / ".git")
 
 
-def _read_index(path: Path) -> KeptIndex:
+def _read_index(repository: Path) -> KeptIndex:
+    index, objects = repository / "index", repository / "objects"
+    own = {path.relative_to(objects): path.read_bytes() for path in objects.glob("??/*")}
     try:
-        return KeptIndex(path.read_bytes(), path.stat().st_mtime_ns)
+        return KeptIndex(index.read_bytes(), index.stat().st_mtime_ns, own)
     except FileNotFoundError:  # the commit has no files
-        return KeptIndex(b"", 0)
+        return KeptIndex(b"", 0, own)
 
 
 async def compare(files: Path, index: KeptIndex, config: str, mirror: Mirror) -> SetupChanges:
@@ -123,7 +127,7 @@ def _mentions_plugin(path: Path) -> bool:
 
 
 class _Comparison:
-    """A repository beside the checkout that borrows its objects from the mirror."""
+    """A repository beside the checkout that borrows the objects of the commit from the mirror."""
 
     def __init__(self, files: Path) -> None:
         self._files = files
@@ -134,6 +138,10 @@ class _Comparison:
         (self._repository / "refs").mkdir()
         alternates = self._repository / "objects" / "info" / "alternates"
         alternates.write_text(f"{mirror.resolve() / 'objects'}\n")
+        for name, content in index.objects.items():
+            loose = self._repository / "objects" / name
+            loose.parent.mkdir(exist_ok=True)
+            loose.write_bytes(content)
         (self._repository / "config").write_text(config)
         (self._repository / "HEAD").write_text("ref: refs/heads/none\n")
         if index.content:
