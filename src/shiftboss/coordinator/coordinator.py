@@ -40,6 +40,7 @@ from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
+from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
 
 
@@ -78,8 +79,9 @@ class Coordinator:
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub)
-        self._ci_watcher = CiWatcher(store, clock, hub, active_policy, evidence)
-        self._after_commit = AfterCommit(store, hub, effects)
+        leading = LeaderStore(store)
+        self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
+        self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
@@ -103,15 +105,15 @@ class Coordinator:
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self._duties: list[Duty] = [
-            RetryScheduler(store, clock, hub),
+            RetryScheduler(leading, clock, hub),
             lease_reaper,
-            HoldExpiry(store, clock, hub),
-            LandingWatcher(store, clock, hub, evidence),
-            Cleaner(store, clock, retention_days),
+            HoldExpiry(leading, clock, hub),
+            LandingWatcher(leading, clock, hub, evidence),
+            Cleaner(leading, clock, retention_days),
             self._ci_watcher,
-            TimeoutWatcher(store, clock, hub, active_policy, evidence),
-            CascadeWatcher(store, clock, hub, active_policy),
-            BreakageSearch(store, clock, hub, active_policy, evidence),
+            TimeoutWatcher(leading, clock, hub, active_policy, evidence),
+            CascadeWatcher(leading, clock, hub, active_policy),
+            BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._after_commit,
         ]
         if verifies:

@@ -19,7 +19,7 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.store.opening import store_at
-from shiftboss.store.port import Store, Transaction
+from shiftboss.store.port import Transaction, Transactions
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ class Recorder:
     async def _run(self, event: Event) -> None:
         self.runs.append(event.swarm_id)
 
-    async def _catch_up(self, store: Store) -> None:
+    async def _catch_up(self, store: Transactions) -> None:
         rows = await store.read(lambda tx: tx.swarms_before(None, 100))
         self.runs += [row.swarm.swarm_id for row in rows]
         self.catch_ups += 1

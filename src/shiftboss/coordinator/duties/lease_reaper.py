@@ -13,7 +13,7 @@ from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.leases import OFFER_MS
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 
 class LeaseReaper(Timer):
@@ -22,7 +22,7 @@ class LeaseReaper(Timer):
     # Only the server that got a heartbeat with a short lease knows when it ends.
     on_every_server: ClassVar[bool] = True
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
+    def __init__(self, store: Transactions, clock: Clock, hub: Hub) -> None:
         super().__init__(store, clock, hub)
         self._wakes_at_ms: int | None = None
         hub.listen(EventKind.TASK_ASSIGNED, self._on_offer)

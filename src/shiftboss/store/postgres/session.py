@@ -21,7 +21,7 @@ _LOCKING_QUERIES = frozenset(
 
 
 @cache
-def _queries() -> dict[str, bytes]:
+def named_queries() -> dict[str, bytes]:
     return {name: percent_style(text).encode() for name, text in load_queries("postgres").items()}
 
 
@@ -43,7 +43,7 @@ class PostgresSession:
         """`node` announces its commits on `channel`."""
         self._connection = connection
         self._cursor = connection.cursor()
-        self._queries = _queries()
+        self._queries = named_queries()
         self._node = node
         self._channel = channel
         self._polls = polls

@@ -15,6 +15,7 @@ import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
@@ -46,8 +47,9 @@ class PostgresStore:
     name = "postgres"
     shared = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES) -> None:
         self._url = url
+        self._deadlines = deadlines
         self._node = secrets.token_hex(8)
         self._exit = AsyncExitStack()
 
@@ -80,7 +82,9 @@ class PostgresStore:
         self._loop = asyncio.get_running_loop()
         schema = await asyncio.to_thread(prepare_schema, parameters)
         self._channels = Channels.of_schema(schema)
-        self._leadership = Leadership(parameters, self._channels.duties)
+        self._leadership = Leadership(
+            parameters, self._node, self._channels.duties, self._deadlines.lead
+        )
         self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
@@ -108,6 +112,9 @@ class PostgresStore:
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
         await self._leadership.run(duties, on_call)
+
+    def leader_term(self) -> int | None:
+        return self._leadership.term
 
     async def call_leader(self) -> None:
         with contextlib.suppress(psycopg.Error):

@@ -199,3 +199,6 @@ DELETE FROM events WHERE swarm_id = :swarm_id;
 -- name: delete_swarm
 -- Deletes assignments and retries, too.
 DELETE FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: hold_term
+SELECT 1 FROM leadership WHERE term = :term;

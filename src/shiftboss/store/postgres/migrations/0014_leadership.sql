@@ -1,0 +1,13 @@
+-- Which of the servers on this database leads, and until when, by the clock of the database.
+--
+-- A new leader has a new term. A transaction of a duty locks the row of its term against a change of
+-- the key, so the term is the key: renewing the lease does not change it and does not wait.
+
+CREATE TABLE leadership (
+    term bigint PRIMARY KEY CHECK (term >= 0),
+    only_row integer NOT NULL DEFAULT 1 UNIQUE CHECK (only_row = 1),
+    leader text COLLATE "C" NOT NULL,
+    expires_at_ms bigint NOT NULL
+);
+
+INSERT INTO leadership (term, leader, expires_at_ms) VALUES (0, '', 0);

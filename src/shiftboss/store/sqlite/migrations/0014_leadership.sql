@@ -1,0 +1,11 @@
+-- Which of the servers on this database leads. A SQLite file has one server, which always leads: the
+-- table is here because both dialects have the same tables.
+
+CREATE TABLE leadership (
+    term INTEGER NOT NULL PRIMARY KEY CHECK (term >= 0),
+    only_row INTEGER NOT NULL DEFAULT 1 UNIQUE CHECK (only_row = 1),
+    leader TEXT NOT NULL,
+    expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO leadership (term, leader, expires_at_ms) VALUES (0, '', 0);
