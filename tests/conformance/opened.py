@@ -18,9 +18,7 @@ T = TypeVar("T")
 class OpenStore:
     """`commits` has a list of events for each call of the commit listener."""
 
-    def __init__(
-        self, address: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES
-    ) -> None:
+    def __init__(self, address: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES) -> None:
         self.address = address
         self.store: Store = store_at(address, deadlines=deadlines)
         self.commits: list[list[Event]] = []

@@ -101,10 +101,10 @@ class AfterCommit:
             self._events.clear()
 
     async def _run_next(self) -> None:
-        while not self._leads():
+        if not self._leads():
             # A server that was stopped for a while finds out soon, and then this is cancelled.
             await asyncio.sleep(LEADERSHIP_PAUSE_SECONDS)
-        if self._has_missed_some:
+        elif self._has_missed_some:
             self._has_missed_some = False
             for effect in self._effects:
                 if effect.catch_up is not None:

@@ -23,18 +23,19 @@ class HungDatabaseError(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """`answer_seconds` is the longest wait for the answer to one statement."""
+    """`answer_seconds` is the longest wait for the answer to one statement. `is_hung`: it was not
+    enough."""
 
     answer_seconds: float | None = None
+    is_hung = False
 
-    def wait(
-        self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
-    ) -> T:
+    def wait(self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None) -> T:
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         try:
             return super().wait(gen, interval, self.answer_seconds)
         except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 (it has no public name)
+            self.is_hung = True
             self.pgconn.finish()
             raise _hung(self.answer_seconds) from error
 
@@ -45,7 +46,10 @@ class AsyncBoundedConnection(psycopg.AsyncConnection[Any]):
     answer_seconds: float | None = None
 
     async def wait(
-        self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
+        self,
+        gen: PQGen[T],
+        interval: float = _INTERVAL,
+        timeout: float | None = None,  # noqa: ASYNC109 (a parameter of psycopg)
     ) -> T:
         if timeout is not None:
             return await super().wait(gen, interval, timeout)

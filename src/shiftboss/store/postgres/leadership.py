@@ -40,9 +40,15 @@ class Leadership:
     """Servers on different schemas of one database have separate leaders."""
 
     def __init__(
-        self, parameters: dict[str, Any], node: str, channel: str, lead_seconds: float
+        self,
+        parameters: dict[str, Any],
+        node: str,
+        channel: str,
+        lead_seconds: float,
+        elapsed: Callable[[], float] = elapsed_seconds,
     ) -> None:
         """`channel` is where `call_leader` is heard."""
+        self._elapsed = elapsed
         self._parameters = parameters
         self._node = node
         self._channel = channel
@@ -54,7 +60,7 @@ class Leadership:
     @property
     def term(self) -> int:
         """Raises LeadershipLost if this server does not lead, or cannot know that it does."""
-        if self._term is None or elapsed_seconds() >= self._ends_at:
+        if self._term is None or self._elapsed() >= self._ends_at:
             raise LeadershipLost
         return self._term
 
@@ -85,7 +91,7 @@ class Leadership:
     async def _wait_for_turn(self, connection: AsyncBoundedConnection) -> int:
         """Ask when the lease of the leader may be over, or when it is released; the new term."""
         while True:
-            self._ends_at = elapsed_seconds() + self._lead_seconds
+            self._ends_at = self._elapsed() + self._lead_seconds
             row = await self._try_to_lead(connection)
             if row is not None:
                 return int(row[0])
@@ -136,7 +142,7 @@ class Leadership:
             async for payload in _calls(connection, self._lead_seconds * RENEWAL_SHARE):
                 if payload != RELEASED:
                     on_call()
-            ends_at = elapsed_seconds() + self._lead_seconds
+            ends_at = self._elapsed() + self._lead_seconds
             cursor = await connection.execute(
                 named_queries()["renew_lead"], {"term": term, "lead_ms": self._lead_ms}
             )

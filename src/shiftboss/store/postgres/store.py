@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from zlib import crc32
 
 import psycopg
@@ -18,6 +19,7 @@ from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.postgres.bounded_connections import HungDatabaseError
 from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
@@ -27,15 +29,22 @@ from shiftboss.store.postgres.connections import (
 )
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
+from shiftboss.system.elapsed import elapsed_seconds
 
 T = TypeVar("T")
 
 WRITERS = 4
 READERS = 4
+# One more for use cases that wait for a lock.
+CONNECTIONS_MAX = WRITERS + READERS + 1
+# A database that hangs is left alone for this long. Whatever else was waiting for it is refused
+# at once, instead of finding the same out one after the other.
+HUNG_PAUSE_SECONDS = 1.0
 
 
 class PostgresStore:
@@ -47,10 +56,18 @@ class PostgresStore:
     name = "postgres"
     shared = True
 
-    def __init__(self, url: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES) -> None:
+    def __init__(
+        self,
+        url: str,
+        deadlines: DatabaseDeadlines = DEFAULT_DEADLINES,
+        elapsed: Callable[[], float] = elapsed_seconds,
+    ) -> None:
+        """`elapsed` measures this server's own lease as the leader."""
         self._url = url
+        self._elapsed = elapsed
         self._deadlines = deadlines
         self._node = secrets.token_hex(8)
+        self._hung_until = 0.0
         self._exit = AsyncExitStack()
 
     async def open(
@@ -83,19 +100,31 @@ class PostgresStore:
         schema = await asyncio.to_thread(prepare_schema, parameters)
         self._channels = Channels.of_schema(schema)
         self._leadership = Leadership(
-            parameters, self._node, self._channels.duties, self._deadlines.lead
+            parameters, self._node, self._channels.duties, self._deadlines.lead, self._elapsed
         )
-        self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
+        self._pool = await asyncio.to_thread(
+            open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines
+        )
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
         self._listener = Listener(
-            parameters, self._node, self._channels.events, self._in_snapshot, on_commit, on_gap
+            parameters,
+            self._deadlines.answer,
+            self._node,
+            self._channels.events,
+            self._in_snapshot,
+            on_commit,
+            on_gap,
         )
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
+        self._locked_swarms = locked_swarms = LockedSwarms(
+            self._run_batch, self._run_alone, on_commit, self._deadlines.lock
+        )
+        opened.push_async_callback(locked_swarms.close)
         self._writers = [
-            GroupWriter(f"shiftboss-writer-{number}", self._run_batch, on_commit)
+            GroupWriter(f"shiftboss-writer-{number}", self._run_some, on_commit)
             for number in range(WRITERS)
         ]
         for writer in self._writers:
@@ -103,7 +132,7 @@ class PostgresStore:
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
-        return writer.submit(use_case, partition)
+        return writer.submit(SwarmUseCase(use_case, partition), partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))
@@ -140,14 +169,23 @@ class PostgresStore:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
 
-    def _run_batch(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+    def _run_some(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        """For a writer, whose use cases all come from `write`."""
+        return self._locked_swarms.run_batch(cast("Sequence[SwarmUseCase[Any]]", use_cases))
+
+    def _run_alone(self, use_case: SwarmUseCase[Any], lock_seconds: float) -> BatchResult:
+        return self._run_batch([use_case], lock_seconds)
+
+    def _run_batch(
+        self, use_cases: Sequence[UseCase[Any]], lock_seconds: float | None = None
+    ) -> BatchResult:
         try:
-            with self._session() as session:
+            with self._session(lock_seconds) as session:
                 result = run_batch(session, use_cases)
                 is_lost = session.lost_before_commit
             if is_lost:
                 # A restart cut this connection while the batch was running; a new one may work.
-                with self._session() as session:
+                with self._session(lock_seconds) as session:
                     result = run_batch(session, use_cases)
         except psycopg.Error as error:
             return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
@@ -158,11 +196,17 @@ class PostgresStore:
         return result
 
     @contextmanager
-    def _session(self) -> Iterator[PostgresSession]:
+    def _session(self, lock_seconds: float | None = None) -> Iterator[PostgresSession]:
+        if time.monotonic() < self._hung_until:
+            raise HungDatabaseError("PostgreSQL did not answer a moment ago")
         connection = take_connection(self._pool)
         try:
-            yield PostgresSession(connection, self._node, self._channels.events, self._polls)
+            session = PostgresSession(connection, self._node, self._channels.events, self._polls)
+            session.lock_seconds = lock_seconds
+            yield session
         finally:
+            if connection.is_hung:
+                self._hung_until = time.monotonic() + HUNG_PAUSE_SECONDS
             self._pool.putconn(connection)
 
 
