@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
@@ -42,6 +42,9 @@ from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
+
+# A load balancer asks often and does not wait for long.
+HEALTH_SECONDS: Final = 3
 
 
 class Duty(Protocol):
@@ -161,7 +164,13 @@ class Coordinator:
 
     async def check_health(self) -> None:
         """Raises StoreUnavailable when the database cannot be read, or refused the last writes."""
-        await self.store.read(lambda tx: tx.next_retry_at_ms())
+        try:
+            async with asyncio.timeout(HEALTH_SECONDS):
+                await self.store.read(lambda tx: tx.next_retry_at_ms())
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the database has not answered for {HEALTH_SECONDS} s"
+            ) from None
         failing = self.store.failing()
         if failing is not None:
             raise StoreUnavailable(failing, hint="workers keep their reports until it recovers")

@@ -9,8 +9,8 @@ that follow in the same swarm queue up behind them: their order does not change.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
@@ -62,13 +62,14 @@ class LockedSwarms:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "shiftboss-locked-swarms")
         # How many use cases of a partition are here. Only the writer of the partition adds to it.
-        self._waiting: Counter[str] = Counter()
+        self._waiting: dict[str, int] = {}
+        self._counting = threading.Lock()
 
     def run_batch(self, use_cases: Sequence[SwarmUseCase[Any]]) -> BatchResult:
         """On the thread of a writer: run the batch, without the use cases that have to wait."""
         if not self._waiting:
             return self._sort_out(use_cases, self._run_batch(use_cases))
-        waits = [self._waiting[use_case.partition] > 0 for use_case in use_cases]
+        waits = [use_case.partition in self._waiting for use_case in use_cases]
         ready = [case for case, late in zip(use_cases, waits, strict=True) if not late]
         result = self._run_batch(ready) if ready else BatchResult([], [])
         sorted_out = iter(self._sort_out(ready, result).outcomes)
@@ -86,9 +87,17 @@ class LockedSwarms:
         return BatchResult(outcomes, result.events)
 
     def _later(self, use_case: SwarmUseCase[Any]) -> Outcome:
-        self._waiting[use_case.partition] += 1
+        self._count(use_case.partition, 1)
         ends_at = time.monotonic() + self._lock_seconds
         return Outcome(error=RunLater(lambda future: self._enqueue(use_case, ends_at, future)))
+
+    def _count(self, partition: str, change: int) -> None:
+        with self._counting:
+            count = self._waiting.get(partition, 0) + change
+            if count:
+                self._waiting[partition] = count
+            else:
+                del self._waiting[partition]
 
     def _enqueue(
         self, use_case: SwarmUseCase[Any], ends_at: float, future: asyncio.Future[Any]
@@ -109,8 +118,7 @@ class LockedSwarms:
     def _answer(
         self, use_case: SwarmUseCase[Any], result: BatchResult, future: asyncio.Future[Any]
     ) -> None:
-        self._waiting[use_case.partition] -= 1
-        self._waiting += Counter()  # forgets the partitions of which none is left
+        self._count(use_case.partition, -1)
         if result.events:
             self._on_commit(result.events)
         (outcome,) = result.outcomes
