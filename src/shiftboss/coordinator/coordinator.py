@@ -15,7 +15,7 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
-from shiftboss.coordinator.clock import Clock, system_clock
+from shiftboss.coordinator.clock import Clock, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
@@ -63,7 +63,7 @@ class Coordinator:
         store: Store,
         evidence: Evidence | None = None,
         *,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
         retention_days: int = 30,
@@ -75,7 +75,7 @@ class Coordinator:
     ) -> None:
         """`verifies`: this process verifies the claims; else verifiers ask for them."""
         self.store = store
-        self.clock = clock
+        self.clock = clock = clock or ServerClock()
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         active_policy = ActivePolicy(policy or Policy())
@@ -144,6 +144,13 @@ class Coordinator:
         await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
+        await self._continue_after_stored_times()
+
+    async def _continue_after_stored_times(self) -> None:
+        """The clock of the machine may have been set back since the last event."""
+        if isinstance(self.clock, ServerClock):
+            latest_ms = await self.store.read(lambda tx: tx.latest_time_ms())
+            self.clock.continue_after(latest_ms or 0)
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()

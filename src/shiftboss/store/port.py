@@ -69,6 +69,11 @@ class SwarmTransaction(Protocol):
         """In order of their ids, without gaps."""
         ...
 
+    def latest_time_ms(self) -> int | None:
+        """The time of the newest event, or of the latest change of an attempt with a lease. One
+        look-up per swarm and per lease: for the start of a server."""
+        ...
+
     # -- writing; the first call of a writing use case locks the swarm until the commit
     def take_swarm(self, swarm_id: str) -> Swarm | None: ...
 

@@ -64,6 +64,10 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         )
         return [Event(*row) for row in rows]
 
+    def latest_time_ms(self) -> int | None:
+        row = self._session.fetch_one("latest_time_ms", {})
+        return None if row is None else row[0]
+
     # -- writing
 
     def take_swarm(self, swarm_id: str) -> Swarm | None:
