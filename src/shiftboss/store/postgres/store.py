@@ -21,6 +21,7 @@ from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.bounded_connections import HungDatabaseError
 from shiftboss.store.postgres.connections import (
+    CONNECTION_WAIT_SECONDS,
     connection_parameters,
     open_pool,
     prepare_schema,
@@ -179,14 +180,14 @@ class PostgresStore:
     def _run_batch(
         self, use_cases: Sequence[UseCase[Any]], lock_seconds: float | None = None
     ) -> BatchResult:
+        give_up_at = time.monotonic() + CONNECTION_WAIT_SECONDS
         try:
-            with self._session(lock_seconds) as session:
-                result = run_batch(session, use_cases)
-                is_lost = session.lost_before_commit
-            if is_lost:
-                # A restart cut this connection while the batch was running; a new one may work.
+            while True:
                 with self._session(lock_seconds) as session:
                     result = run_batch(session, use_cases)
+                # A restart cuts one connection after the other; a new one works.
+                if not session.lost_before_commit or time.monotonic() > give_up_at:
+                    break
         except psycopg.Error as error:
             return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
         if session.commit_in_doubt:

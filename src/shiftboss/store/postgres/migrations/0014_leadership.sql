@@ -5,9 +5,11 @@
 
 CREATE TABLE leadership (
     term bigint PRIMARY KEY CHECK (term >= 0),
-    only_row integer NOT NULL DEFAULT 1 UNIQUE CHECK (only_row = 1),
+    only_row integer NOT NULL DEFAULT 1 CHECK (only_row = 1),
     leader text COLLATE "C" NOT NULL,
     expires_at_ms bigint NOT NULL
 );
+
+CREATE UNIQUE INDEX leadership_only_row ON leadership (only_row);
 
 INSERT INTO leadership (term, leader, expires_at_ms) VALUES (0, '', 0);

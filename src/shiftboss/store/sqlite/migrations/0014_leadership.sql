@@ -3,9 +3,11 @@
 
 CREATE TABLE leadership (
     term INTEGER NOT NULL PRIMARY KEY CHECK (term >= 0),
-    only_row INTEGER NOT NULL DEFAULT 1 UNIQUE CHECK (only_row = 1),
+    only_row INTEGER NOT NULL DEFAULT 1 CHECK (only_row = 1),
     leader TEXT NOT NULL,
     expires_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX leadership_only_row ON leadership (only_row);
 
 INSERT INTO leadership (term, leader, expires_at_ms) VALUES (0, '', 0);
