@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -16,10 +17,10 @@ from shiftboss.store.port import Store
 from shiftboss.store.postgres.session import named_queries
 from shiftboss.store.postgres.store import PostgresStore
 from shiftboss.system.elapsed import elapsed_seconds
-from tests.conformance.backends import add_schema, cut_connections
+from tests.conformance.backends import add_schema, connections, cut_connections
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
-from tests.waiting import eventually
+from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -115,13 +116,16 @@ async def test_schemas_of_one_database_have_separate_leaders(postgres_url: str) 
 # -- terms
 
 
-def take_over(url: str) -> None:
+@contextmanager
+def taken_over(url: str) -> Iterator[None]:
     """As another server does when the leader was silent for too long."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "UPDATE leadership SET term = term + 1, leader = 'other',"
+            "UPDATE leadership SET term = term + 1, leader = 'other', backend_pid ="
+            " pg_backend_pid(),"
             " expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 60000"
         )
+        yield
 
 
 async def test_a_leader_whose_term_is_over_commits_nothing_and_steps_down(
@@ -133,22 +137,22 @@ async def test_a_leader_whose_term_is_over_commits_nothing_and_steps_down(
         await leading.write(add_swarm_with_event, SWARM)
         term = stopped.store.leader_term()
         assert term is not None
-        await asyncio.to_thread(take_over, postgres_url)
-        # Its own lease is not over: only the transaction can know.
-        plain, fenced = await asyncio.gather(
-            stopped.store.write(add_event, SWARM),
-            leading.write(add_event, SWARM),
-            return_exceptions=True,
-        )
-        assert isinstance(fenced, LeadershipLost)
-        assert not isinstance(plain, BaseException), "what is no duty goes on"
-        assert stopped.store.failing() is None
-        events = await stopped.store.read(lambda tx: tx.events_after(SWARM, 0, 10))
-        assert [event.event_id for event in events] == [1, plain.event_id]
-        await eventually(lambda: not stopped.leads, "it steps down")
-        with pytest.raises(LeadershipLost):
-            await leading.read(lambda tx: tx.swarm(SWARM))
-        assert not leading.leads()
+        with taken_over(postgres_url):
+            # Its own lease is not over: only the transaction can know.
+            plain, fenced = await asyncio.gather(
+                stopped.store.write(add_event, SWARM),
+                leading.write(add_event, SWARM),
+                return_exceptions=True,
+            )
+            assert isinstance(fenced, LeadershipLost)
+            assert not isinstance(plain, BaseException), "what is no duty goes on"
+            assert stopped.store.failing() is None
+            events = await stopped.store.read(lambda tx: tx.events_after(SWARM, 0, 10))
+            assert [event.event_id for event in events] == [1, plain.event_id]
+            await eventually(lambda: not stopped.leads, "it steps down")
+            with pytest.raises(LeadershipLost):
+                await leading.read(lambda tx: tx.swarm(SWARM))
+            assert not leading.leads()
 
 
 async def test_a_lease_that_ran_out_here_is_not_trusted_before_it_is_renewed(
@@ -193,18 +197,36 @@ def test_nobody_takes_over_within_a_transaction_of_the_leader_which_renews_meanw
         assert duty.execute(queries["hold_term"], {"term": 0}).fetchone() is None
 
 
-@pytest.mark.parametrize(("left_ms", "is_free"), [(-1, True), (5_000, False), (3_600_000, True)])
-def test_a_lease_can_be_taken_when_it_is_over_or_longer_than_any_lease(
-    postgres_url: str, left_ms: int, *, is_free: bool
+class LeaseCase(NamedTuple):
+    left_ms: int
+    is_leader_connected: bool
+    is_free: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        LeaseCase(-1, is_leader_connected=True, is_free=True),
+        LeaseCase(5_000, is_leader_connected=True, is_free=False),
+        # The leader has died.
+        LeaseCase(5_000, is_leader_connected=False, is_free=True),
+        # The clock of the database was set back by an hour.
+        LeaseCase(3_600_000, is_leader_connected=True, is_free=True),
+    ],
+)
+def test_the_lead_is_free_when_nobody_can_hold_it_any_more(
+    postgres_url: str, case: LeaseCase
 ) -> None:
-    """The clock of the database was set back by an hour."""
-    queries = named_queries()
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(queries["renew_lead"], {"term": 0, "lead_ms": left_ms})
-        taken = connection.execute(
-            queries["take_lead"], {"node": "b", "lead_ms": 1000, "lead_ms_max": 300_000}
-        )
-        assert (taken.fetchone() is not None) is is_free
+    take_lead = named_queries()["take_lead"]
+    lead = {"lead_ms": case.left_ms, "lead_ms_max": 300_000}
+    with psycopg.connect(postgres_url, autocommit=True) as other, ExitStack() as connected:
+        leader = connected.enter_context(psycopg.connect(postgres_url, autocommit=True))
+        assert leader.execute(take_lead, {"node": "a", **lead}).fetchone() == (1,)
+        if not case.is_leader_connected:
+            connected.close()
+            wait_until(lambda: connections(postgres_url) == 1, "PostgreSQL has noticed")
+        taken = other.execute(take_lead, {"node": "b", **lead}).fetchone()
+        assert taken == ((2,) if case.is_free else None)
 
 
 async def test_a_leader_that_stops_hands_over_at_once(postgres_url: str) -> None:

@@ -1,9 +1,9 @@
 """Leadership: which of the servers on one database runs the duties that only one may run.
 
 The leader has a lease in the database, measured by the clock of the database, and renews it. If it
-stops doing so, dead or not, another server takes over with the next term. What the duties write is
-fenced: their transactions check the term, so a leader that was stopped cannot commit anything for
-its old term when it comes back (`Transaction.hold_term`).
+stops doing so, dead or not, another server takes over with the next term; if its connection is gone,
+at once. What the duties write is fenced: their transactions check the term, so a leader that was
+stopped cannot commit anything for its old term when it comes back (`Transaction.hold_term`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from shiftboss.system.elapsed import elapsed_seconds
 log = logging.getLogger(__name__)
 
 RECONNECT_PAUSE_SECONDS: Final = 1.0
+# How often the others look whether the leader is gone.
+TRY_SECONDS: Final = 2.0
 # No server may choose a longer lease.
 LEAD_SECONDS_MAX: Final = 300.0
 # Shares of the lease: the pause between two renewals, and how long one may take. Their sum is less
@@ -97,7 +99,7 @@ class Leadership:
                 return int(row[0])
             cursor = await connection.execute(named_queries()["lead_left_ms"])
             (left_ms,) = await cursor.fetchone() or (0,)
-            seconds = min(max(left_ms / 1000, 0.1), self._lead_seconds)
+            seconds = min(max(left_ms / 1000, 0.1), TRY_SECONDS)
             async for payload in _calls(connection, seconds):
                 if payload == RELEASED:
                     break

@@ -61,12 +61,18 @@ RETURNING strategy, wins, losses, samples, updated_at_ms, disputes;
 SELECT 1 FROM leadership WHERE term = :term FOR KEY SHARE;
 
 -- name: take_lead
--- A lease that ends too far in the future was written before the clock of the database was set back.
--- A leader that lost its connection, and has stopped its duties, does not wait for its own lease.
+-- When the lease is over, or nobody can hold it any more:
+-- - The process of PostgreSQL that served the leader is gone, as after the death of the leader. If it
+--   lives and has only lost its connection, its old term keeps it from committing anything.
+-- - The lease ends too far in the future: the clock of the database was set back.
+-- - This server had it, lost its connection, and has stopped its duties.
 WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms)
-UPDATE leadership SET term = term + 1, leader = :node, expires_at_ms = clock.now_ms + :lead_ms
+UPDATE leadership SET term = term + 1, leader = :node, backend_pid = pg_backend_pid(),
+    expires_at_ms = clock.now_ms + :lead_ms
 FROM clock
-WHERE expires_at_ms <= clock.now_ms OR expires_at_ms > clock.now_ms + :lead_ms_max
+WHERE expires_at_ms <= clock.now_ms
+    OR NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend_pid)
+    OR expires_at_ms > clock.now_ms + :lead_ms_max
     OR leader = :node
 RETURNING term;
 
