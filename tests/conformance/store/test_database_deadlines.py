@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from zlib import crc32
 
 import psycopg
@@ -18,6 +20,7 @@ from shiftboss.store.deadlines import DatabaseDeadlines
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.store import WRITERS, PostgresStore
 from tests.conformance.opened import OpenStore, opened
+from tests.conformance.store.cut_connections import cutting_proxy
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
 from tests.postgres import Postgres
 from tests.waiting import eventually
@@ -56,7 +59,7 @@ def neighbours(swarm_id: str, count: int) -> list[str]:
 async def test_a_frozen_postgres_is_an_error_in_bounded_time_and_then_works_again(
     postgres_url: str, postgres: Postgres
 ) -> None:
-    async with bounded(postgres_url, statement=0.5) as store:
+    async with bounded(postgres_url, statement=0.5, margin=0.2) as store:
         calls = [
             *(store.write(add_event) for _ in range(20)),
             *(store.write(add_event, f"elsewhere-{number}") for number in range(20)),
@@ -78,6 +81,48 @@ async def test_a_frozen_postgres_is_an_error_in_bounded_time_and_then_works_agai
                 return False
 
         await wait_for(writes, "it recovers by itself")
+
+
+async def test_a_network_that_freezes_blocks_neither_this_server_nor_the_others(
+    postgres_url: str,
+) -> None:
+    """The transaction that the network has swallowed gives up its locks by itself."""
+    with tempfile.TemporaryDirectory(prefix="shiftboss-") as folder:
+        async with (
+            cutting_proxy(postgres_url, Path(folder)) as (url, proxy),
+            bounded(url, statement=0.5, margin=0.2) as store,
+            opened(postgres_url, DatabaseDeadlines(lock=BOUND_SECONDS)) as healthy,
+        ):
+            held = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            frozen = threading.Event()
+
+            def hold(tx: Transaction) -> None:
+                tx.take_swarm(SWARM)
+                loop.call_soon_threadsafe(held.set)
+                assert frozen.wait(BOUND_SECONDS)
+                add_event(tx)
+
+            writing = asyncio.ensure_future(store.write(hold))
+            await held.wait()
+            proxy.passes.clear()
+            frozen.set()
+            # The lock is still held there, and given up in time.
+            assert (await healthy.write(add_event)).event_id == 2
+            with pytest.raises(StoreUnavailable):
+                await writing
+            with pytest.raises(StoreUnavailable):
+                await store.read(lambda tx: tx.swarm(SWARM))
+            proxy.passes.set()
+
+            async def reads() -> bool:
+                try:
+                    events = await store.read(lambda tx: tx.events_after(SWARM, 0, 10))
+                except StoreUnavailable:
+                    return False
+                return len(events) == 2
+
+            await wait_for(reads, "it recovers by itself")
 
 
 async def wait_for(condition: object, what: str) -> None:

@@ -1,9 +1,9 @@
 """Leadership: which of the servers on one database runs the duties that only one may run.
 
 The leader has a lease in the database, measured by the clock of the database, and renews it. If it
-stops doing so, dead or not, another server takes over with the next term; if its connection is gone,
-at once. What the duties write is fenced: their transactions check the term, so a leader that was
-stopped cannot commit anything for its old term when it comes back (`Transaction.hold_term`).
+stops doing so, dead or not, another server takes over with the next term; if its connection is
+gone, at once. What the duties write is fenced: their transactions check the term, so a leader that
+was stopped cannot commit anything for its old term when it comes back (`Transaction.hold_term`).
 """
 
 from __future__ import annotations
