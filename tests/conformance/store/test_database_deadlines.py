@@ -63,7 +63,7 @@ async def test_a_frozen_postgres_is_an_error_in_bounded_time_and_then_works_agai
         calls = [
             *(store.write(add_event) for _ in range(20)),
             *(store.write(add_event, f"elsewhere-{number}") for number in range(20)),
-            *(store.read(lambda tx: tx.swarm(SWARM)) for _ in range(40)),
+            *(store.read(lambda tx: tx.swarm(SWARM)) for _ in range(200)),
         ]
         began = time.monotonic()
         with postgres.frozen():

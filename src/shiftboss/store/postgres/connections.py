@@ -145,9 +145,10 @@ def open_pool(
     return pool
 
 
-def take_connection(pool: BoundedPool) -> BoundedConnection:
-    """A working connection. Connections that a restart of PostgreSQL cut are dropped."""
-    while not _works(connection := pool.getconn()):
+def take_connection(pool: BoundedPool, seconds: float) -> BoundedConnection:
+    """A working connection. Connections that a restart of PostgreSQL cut are dropped. Waits for a
+    free one for so many seconds."""
+    while not _works(connection := pool.getconn(seconds)):
         connection.close()
         pool.putconn(connection)
     return connection

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar, cast
 from zlib import crc32
 
@@ -19,20 +19,19 @@ from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
-from shiftboss.store.postgres.bounded_connections import HungDatabaseError
 from shiftboss.store.postgres.connections import (
     CONNECTION_WAIT_SECONDS,
     connection_parameters,
     open_pool,
     prepare_schema,
     server_location,
-    take_connection,
 )
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.postgres.sessions import Sessions
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 from shiftboss.system.elapsed import elapsed_seconds
@@ -43,9 +42,6 @@ WRITERS = 4
 READERS = 4
 # One more for use cases that wait for a lock.
 CONNECTIONS_MAX = WRITERS + READERS + 1
-# A database that hangs is left alone for this long. Whatever else was waiting for it is refused
-# at once, instead of finding the same out one after the other.
-HUNG_PAUSE_SECONDS = 1.0
 
 
 class PostgresStore:
@@ -68,7 +64,6 @@ class PostgresStore:
         self._elapsed = elapsed
         self._deadlines = deadlines
         self._node = secrets.token_hex(8)
-        self._hung_until = 0.0
         self._exit = AsyncExitStack()
 
     async def open(
@@ -103,10 +98,11 @@ class PostgresStore:
         self._leadership = Leadership(
             parameters, self._node, self._channels.duties, self._deadlines.lead, self._elapsed
         )
-        self._pool = await asyncio.to_thread(
+        pool = await asyncio.to_thread(
             open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines
         )
-        opened.push_async_callback(asyncio.to_thread, self._pool.close)
+        opened.push_async_callback(asyncio.to_thread, pool.close)
+        self._sessions = Sessions(pool, self._node, self._channels.events, self._polls)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
         self._listener = Listener(
@@ -151,7 +147,7 @@ class PostgresStore:
             await self._loop.run_in_executor(self._readers, self._call_leader)
 
     def _call_leader(self) -> None:
-        with self._session() as session:
+        with self._sessions.take() as session:
             session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
     def failing(self) -> str | None:
@@ -161,11 +157,14 @@ class PostgresStore:
         await self._exit.aclose()
 
     async def _in_snapshot(self, work: Callable[[PostgresSession], T]) -> T:
-        return await self._loop.run_in_executor(self._readers, self._read, work)
+        asked_at = time.monotonic()
+        return await self._loop.run_in_executor(self._readers, self._read, work, asked_at)
 
-    def _read(self, work: Callable[[PostgresSession], T]) -> T:
+    def _read(self, work: Callable[[PostgresSession], T], asked_at: float) -> T:
+        """The time in the queue of the readers counts: the last one waits no longer than others."""
+        waited = time.monotonic() - asked_at
         try:
-            with self._session() as session, session.snapshot():
+            with self._sessions.take(waited_seconds=waited) as session, session.snapshot():
                 return work(session)
         except psycopg.Error as error:
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
@@ -183,7 +182,7 @@ class PostgresStore:
         give_up_at = time.monotonic() + CONNECTION_WAIT_SECONDS
         try:
             while True:
-                with self._session(lock_seconds) as session:
+                with self._sessions.take(lock_seconds) as session:
                     result = run_batch(session, use_cases)
                 # A restart cuts one connection after the other; a new one works.
                 if not session.lost_before_commit or time.monotonic() > give_up_at:
@@ -195,20 +194,6 @@ class PostgresStore:
             self._loop.call_soon_threadsafe(self._listener.catch_up)
             return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
-
-    @contextmanager
-    def _session(self, lock_seconds: float | None = None) -> Iterator[PostgresSession]:
-        if time.monotonic() < self._hung_until:
-            raise HungDatabaseError("PostgreSQL did not answer a moment ago")
-        connection = take_connection(self._pool)
-        try:
-            session = PostgresSession(connection, self._node, self._channels.events, self._polls)
-            session.lock_seconds = lock_seconds
-            yield session
-        finally:
-            if connection.is_hung:
-                self._hung_until = time.monotonic() + HUNG_PAUSE_SECONDS
-            self._pool.putconn(connection)
 
 
 def _unreachable(error: psycopg.Error) -> StoreUnavailable:
