@@ -131,6 +131,21 @@ class Postgres:
             self._killer.release()
             self._process = None
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop all of its processes for a while. The kernel still accepts what is sent to them."""
+        assert self._process is not None, "PostgreSQL is not running"
+        # The parent first: it starts no new ones then.
+        os.kill(self._process.pid, signal.SIGSTOP)
+        stopped = _children(self._process.pid)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in (*stopped, self._process.pid):
+                os.kill(pid, signal.SIGCONT)
+
     def restart(self) -> None:
         self.stop()
         self.start()
@@ -157,6 +172,11 @@ class Postgres:
     def _execute(self, statement: LiteralString, *names: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(SQL(statement).format(*map(Identifier, names)))
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in listed.split()]
 
 
 def _unprivileged_user() -> pwd.struct_passwd:

@@ -43,6 +43,7 @@ ShiftbossError
 │   └── RepoBlocked
 ├── Forbidden               403
 ├── Unauthorized            401
+├── LeadershipLost          409  only duties of a server get it
 └── StoreUnavailable        503  nothing was changed; retry later
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
@@ -391,6 +392,17 @@ class Unauthorized(ShiftbossError):
     code = "unauthorized"
     status = 401
     title = "A token is required"
+
+
+class LeadershipLost(ShiftbossError):
+    """For duties that only the leader of the servers on a database runs. Nothing was changed."""
+
+    code = "leadership_lost"
+    status = 409
+    title = "Another server leads"
+
+    def __init__(self) -> None:
+        super().__init__("this server does not lead the servers on its database any more")
 
 
 class StoreUnavailable(ShiftbossError):

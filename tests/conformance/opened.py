@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from shiftboss.protocol.events import Event
+from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import store_at
 from shiftboss.store.port import Store, UseCase
 from tests.conformance.store.rows import SWARM, swarm
@@ -17,9 +18,9 @@ T = TypeVar("T")
 class OpenStore:
     """`commits` has a list of events for each call of the commit listener."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES) -> None:
         self.address = address
-        self.store: Store = store_at(address)
+        self.store: Store = store_at(address, deadlines=deadlines)
         self.commits: list[list[Event]] = []
 
     @property
@@ -37,8 +38,10 @@ class OpenStore:
 
 
 @asynccontextmanager
-async def opened(address: str) -> AsyncIterator[OpenStore]:
-    it = OpenStore(address)
+async def opened(
+    address: str, deadlines: DatabaseDeadlines = DEFAULT_DEADLINES
+) -> AsyncIterator[OpenStore]:
+    it = OpenStore(address, deadlines)
     await it.store.open(it.commits.append, lambda: None)
     try:
         yield it

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
@@ -15,7 +15,7 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
-from shiftboss.coordinator.clock import Clock, system_clock
+from shiftboss.coordinator.clock import Clock, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
@@ -40,7 +40,11 @@ from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
+from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
+
+# A load balancer asks often and does not wait for long.
+HEALTH_SECONDS: Final = 3
 
 
 class Duty(Protocol):
@@ -59,7 +63,7 @@ class Coordinator:
         store: Store,
         evidence: Evidence | None = None,
         *,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
         retention_days: int = 30,
@@ -71,15 +75,16 @@ class Coordinator:
     ) -> None:
         """`verifies`: this process verifies the claims; else verifiers ask for them."""
         self.store = store
-        self.clock = clock
+        self.clock = clock = clock or ServerClock()
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         active_policy = ActivePolicy(policy or Policy())
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub)
-        self._ci_watcher = CiWatcher(store, clock, hub, active_policy, evidence)
-        self._after_commit = AfterCommit(store, hub, effects)
+        leading = LeaderStore(store)
+        self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
+        self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
@@ -103,15 +108,15 @@ class Coordinator:
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self._duties: list[Duty] = [
-            RetryScheduler(store, clock, hub),
+            RetryScheduler(leading, clock, hub),
             lease_reaper,
-            HoldExpiry(store, clock, hub),
-            LandingWatcher(store, clock, hub, evidence),
-            Cleaner(store, clock, retention_days),
+            HoldExpiry(leading, clock, hub),
+            LandingWatcher(leading, clock, hub, evidence),
+            Cleaner(leading, clock, retention_days),
             self._ci_watcher,
-            TimeoutWatcher(store, clock, hub, active_policy, evidence),
-            CascadeWatcher(store, clock, hub, active_policy),
-            BreakageSearch(store, clock, hub, active_policy, evidence),
+            TimeoutWatcher(leading, clock, hub, active_policy, evidence),
+            CascadeWatcher(leading, clock, hub, active_policy),
+            BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._after_commit,
         ]
         if verifies:
@@ -139,6 +144,13 @@ class Coordinator:
         await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
+        await self._continue_after_stored_times()
+
+    async def _continue_after_stored_times(self) -> None:
+        """The clock of the machine may have been set back since the last event."""
+        if isinstance(self.clock, ServerClock):
+            latest_ms = await self.store.read(lambda tx: tx.latest_time_ms())
+            self.clock.continue_after(latest_ms or 0)
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
@@ -159,7 +171,13 @@ class Coordinator:
 
     async def check_health(self) -> None:
         """Raises StoreUnavailable when the database cannot be read, or refused the last writes."""
-        await self.store.read(lambda tx: tx.next_retry_at_ms())
+        try:
+            async with asyncio.timeout(HEALTH_SECONDS):
+                await self.store.read(lambda tx: tx.next_retry_at_ms())
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the database has not answered for {HEALTH_SECONDS} s"
+            ) from None
         failing = self.store.failing()
         if failing is not None:
             raise StoreUnavailable(failing, hint="workers keep their reports until it recovers")

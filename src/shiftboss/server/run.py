@@ -30,6 +30,7 @@ from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
+from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
 from shiftboss.system.state_folder import (
@@ -70,6 +71,10 @@ class ServerSettings(NamedTuple):
     pass_environment: Sequence[str] = ()
     # Another program may use the port: then take any free one.
     any_port_if_taken: bool = False
+    # How long to wait for PostgreSQL, in seconds.
+    db_statement_seconds: float = DEFAULT_DEADLINES.statement
+    db_lock_seconds: float = DEFAULT_DEADLINES.lock
+    db_lead_seconds: float = DEFAULT_DEADLINES.lead
     # For tests. The replies are the same with and without the fast path, which is on by default.
     fast_path: bool | None = None
 
@@ -87,6 +92,12 @@ class ServerSettings(NamedTuple):
         if self.fast_path is None:
             return os.environ.get("SHIFTBOSS_FAST_PATH") != "0"
         return self.fast_path
+
+    @property
+    def database_deadlines(self) -> DatabaseDeadlines:
+        return DatabaseDeadlines(
+            self.db_statement_seconds, self.db_lock_seconds, self.db_lead_seconds
+        )
 
     @property
     def database_folder(self) -> Path | None:
@@ -210,7 +221,11 @@ def _app(settings: ServerSettings) -> App:
             hint="choose another --state or --db",
         ) from error
     coordinator = Coordinator(
-        store_at(settings.database, cache_rows=settings.uses_fast_path),
+        store_at(
+            settings.database,
+            cache_rows=settings.uses_fast_path,
+            deadlines=settings.database_deadlines,
+        ),
         evidence,
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,

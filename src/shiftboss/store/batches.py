@@ -9,6 +9,7 @@ running them again is safe.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +25,14 @@ class Outcome(NamedTuple):
 
     value: Any = None
     error: BaseException | None = None
+
+
+class RunLater(Exception):
+    """Not a failure: the use case runs again elsewhere. `enqueue` gets the future to answer."""
+
+    def __init__(self, enqueue: Callable[[asyncio.Future[Any]], None]) -> None:
+        super().__init__()
+        self.enqueue = enqueue
 
 
 class BatchResult(NamedTuple):

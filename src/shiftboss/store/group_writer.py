@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.store.batches import BatchResult, Outcome
+from shiftboss.store.batches import BatchResult, Outcome, RunLater
 from shiftboss.store.port import CommitListener, UseCase
 
 log = logging.getLogger(__name__)
@@ -135,9 +135,11 @@ class GroupWriter:
         if result.events:
             self._on_commit(result.events)
         for job, outcome in zip(batch, result.outcomes, strict=True):
-            if job.future.done():
+            if isinstance(outcome.error, RunLater):
+                outcome.error.enqueue(job.future)
+            elif job.future.done():
                 continue  # the caller cancelled it; the write is committed all the same
-            if outcome.error is None:
+            elif outcome.error is None:
                 job.future.set_result(outcome.value)
             else:
                 job.future.set_exception(outcome.error)

@@ -6,22 +6,28 @@ from pathlib import Path
 
 from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
+from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.port import Store
 from shiftboss.store.sqlite.store import SqliteStore
 
 DEFAULT_DATABASE = Path(STATE_FOLDER) / DATABASE_FILE
 
 
-def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:
+def store_at(
+    address: str | Path,
+    *,
+    cache_rows: bool = True,
+    deadlines: DatabaseDeadlines = DEFAULT_DEADLINES,
+) -> Store:
     """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file.
 
-    `cache_rows` is for SQLite, where only one server writes.
+    `cache_rows` is for SQLite, where only one server writes; `deadlines` are for PostgreSQL.
     """
     if str(address).startswith(("postgresql://", "postgres://")):
         # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
 
-        return PostgresStore(str(address))
+        return PostgresStore(str(address), deadlines)
     scheme, separator, _ = str(address).partition("://")
     if separator:
         raise InvalidRequest(

@@ -69,6 +69,11 @@ class SwarmTransaction(Protocol):
         """In order of their ids, without gaps."""
         ...
 
+    def latest_time_ms(self) -> int | None:
+        """The time of the newest event, or of the latest change of an attempt with a lease. One
+        look-up per swarm and per lease: for the start of a server."""
+        ...
+
     # -- writing; the first call of a writing use case locks the swarm until the commit
     def take_swarm(self, swarm_id: str) -> Swarm | None: ...
 
@@ -347,11 +352,27 @@ class Transaction(
 
     polls: ParkedPolls
 
+    def hold_term(self, term: int) -> bool:
+        """Whether `term` is the current one. If so, no other server can become the leader before
+        the end of the transaction."""
+        ...
+
 
 UseCase = Callable[[Transaction], T]
 
 
-class Store(Protocol):
+class Transactions(Protocol):
+    """What the services and the duties need of a store."""
+
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
+        """Run the use case; its result, once that is committed. It runs even if nobody awaits the
+        result."""
+        ...
+
+    async def read(self, use_case: UseCase[T]) -> T: ...
+
+
+class Store(Transactions, Protocol):
     """One database.
 
     `write` answers after the commit, never before. Writes of one partition (a swarm id) run one
@@ -375,19 +396,18 @@ class Store(Protocol):
         Use cases see `polls`."""
         ...
 
-    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
-        """Run the use case; its result, once that is committed. It runs even if nobody awaits the
-        result."""
-        ...
-
-    async def read(self, use_case: UseCase[T]) -> T: ...
-
     async def lead(
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
         """Run `duties` while this server is the leader of those on the database; never returns.
-        They are cancelled when leadership is in doubt, so two servers may run them for a moment.
-        `on_call` is called for every `call_leader`, of any server."""
+        They are cancelled when leadership is in doubt, so two servers may run them for a moment;
+        `leader_term` fences what they write. `on_call` is called for every `call_leader`, of any
+        server."""
+        ...
+
+    def leader_term(self) -> int | None:
+        """The term of this server as the leader, for `Transaction.hold_term`; None if there can be
+        no other server. Raises LeadershipLost if this server does not lead."""
         ...
 
     async def call_leader(self) -> None:

@@ -64,6 +64,10 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         )
         return [Event(*row) for row in rows]
 
+    def latest_time_ms(self) -> int | None:
+        row = self._session.fetch_one("latest_time_ms", {})
+        return None if row is None else row[0]
+
     # -- writing
 
     def take_swarm(self, swarm_id: str) -> Swarm | None:
@@ -187,6 +191,9 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
     def due_retries(self, now_ms: int, limit: int) -> list[Retry]:
         rows = self._session.fetch_all("due_retries", {"now_ms": now_ms, "limit": limit})
         return [Retry._make(row) for row in rows]
+
+    def hold_term(self, term: int) -> bool:
+        return self._session.fetch_one("hold_term", {"term": term}) is not None
 
     def next_retry_at_ms(self) -> int | None:
         row = self._session.fetch_one("next_retry_at_ms", {})

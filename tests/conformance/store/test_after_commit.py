@@ -19,7 +19,8 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.store.opening import store_at
-from shiftboss.store.port import Store, Transaction
+from shiftboss.store.port import Transaction, Transactions
+from tests.conformance.store.rows import swarm
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ class Recorder:
     async def _run(self, event: Event) -> None:
         self.runs.append(event.swarm_id)
 
-    async def _catch_up(self, store: Store) -> None:
+    async def _catch_up(self, store: Transactions) -> None:
         rows = await store.read(lambda tx: tx.swarms_before(None, 100))
         self.runs += [row.swarm.swarm_id for row in rows]
         self.catch_ups += 1
@@ -195,3 +196,34 @@ async def test_outcomes_are_logged(store_address: str, caplog: pytest.LogCapture
         await eventually(lambda: bool(caplog.records), "the outcome is logged")
     (record,) = [record for record in caplog.records if record.name == outcome_log.__name__]
     assert record.getMessage() == "swarm_complete: swarm s (event 4)"
+
+
+async def test_a_server_that_does_not_lead_any_more_runs_no_effect(store_address: str) -> None:
+    """It was stopped, and does not know yet that another server has caught up."""
+    recorder = Recorder()
+    asked: list[bool] = []
+    leads = True
+
+    def leads_now() -> bool:
+        asked.append(leads)
+        return leads
+
+    store = store_at(store_address)
+    hub = Hub(is_alone=not store.shared)
+    await store.open(hub.publish, lambda: None)
+    effects = AfterCommit(store, hub, [recorder.effect], leads_now)
+    running = asyncio.create_task(effects.run())
+    try:
+        await eventually(lambda: recorder.catch_ups == 1, "the effects have started")
+        leads = False
+        await store.write(lambda tx: tx.add_swarm(swarm("a")), "a")
+        await store.write(lambda tx: tx.add_event("a", EventKind.SWARM_CREATED, 1, {}), "a")
+        await eventually(lambda: asked[-2:] == [False, False], "it has asked twice")
+        assert recorder.runs == []
+        # The lease was only renewed late.
+        leads = True
+        await eventually(lambda: recorder.runs == ["a"], "the effect ran")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await store.close()

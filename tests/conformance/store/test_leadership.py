@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import NamedTuple
 
+import psycopg
 import pytest
 
+from shiftboss.errors import LeadershipLost
+from shiftboss.store.deadlines import DatabaseDeadlines
+from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
-from tests.conformance.backends import add_schema, cut_connections
+from shiftboss.store.postgres.session import named_queries
+from shiftboss.store.postgres.store import PostgresStore
+from shiftboss.system.elapsed import elapsed_seconds
+from tests.conformance.backends import add_schema, connections, cut_connections
 from tests.conformance.opened import opened
-from tests.waiting import eventually
+from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
+from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +51,8 @@ class Candidate:
 
 
 @asynccontextmanager
-async def candidate(address: str) -> AsyncIterator[Candidate]:
-    async with opened(address) as it:
+async def candidate(address: str, lead_seconds: float = 10.0) -> AsyncIterator[Candidate]:
+    async with opened(address, DatabaseDeadlines(lead=lead_seconds)) as it:
         found = Candidate(it.store)
         try:
             yield found
@@ -83,8 +92,9 @@ async def test_a_leader_that_loses_its_connection_stops_and_one_server_continues
     async with candidate(postgres_url) as one, candidate(postgres_url) as other:
         await eventually(lambda: one.leads or other.leads, "somebody has the duties")
         first = one if one.leads else other
-        holder = "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
-        assert await asyncio.to_thread(cut_connections, postgres_url, holder) == 1
+        leader = "query LIKE '%UPDATE leadership%'"
+        # The other one may have tried at this moment, too.
+        assert await asyncio.to_thread(cut_connections, postgres_url, leader) >= 1
         await eventually(lambda: not first.leads or first.begun == 2, "the duties are given up")
         await eventually(lambda: one.leads or other.leads, "one of them has the duties again")
         assert not (one.leads and other.leads)
@@ -101,3 +111,130 @@ async def test_schemas_of_one_database_have_separate_leaders(postgres_url: str) 
         await other.store.call_leader()
         await eventually(lambda: other.calls >= 3, "it hears its own call")
         assert (one.calls, other.calls) == (1, 3)
+
+
+# -- terms
+
+
+@contextmanager
+def taken_over(url: str) -> Iterator[None]:
+    """As another server does when the leader was silent for too long."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE leadership SET term = term + 1, leader = 'other', backend_pid ="
+            " pg_backend_pid(),"
+            " expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 60000"
+        )
+        yield
+
+
+async def test_a_leader_whose_term_is_over_commits_nothing_and_steps_down(
+    postgres_url: str,
+) -> None:
+    async with candidate(postgres_url, lead_seconds=1.0) as stopped:
+        await eventually(lambda: stopped.leads, "it leads")
+        leading = LeaderStore(stopped.store)
+        await leading.write(add_swarm_with_event, SWARM)
+        term = stopped.store.leader_term()
+        assert term is not None
+        with taken_over(postgres_url):
+            # Its own lease is not over: only the transaction can know.
+            plain, fenced = await asyncio.gather(
+                stopped.store.write(add_event, SWARM),
+                leading.write(add_event, SWARM),
+                return_exceptions=True,
+            )
+            assert isinstance(fenced, LeadershipLost)
+            assert not isinstance(plain, BaseException), "what is no duty goes on"
+            assert stopped.store.failing() is None
+            events = await stopped.store.read(lambda tx: tx.events_after(SWARM, 0, 10))
+            assert [event.event_id for event in events] == [1, plain.event_id]
+            await eventually(lambda: not stopped.leads, "it steps down")
+            with pytest.raises(LeadershipLost):
+                await leading.read(lambda tx: tx.swarm(SWARM))
+            assert not leading.leads()
+
+
+async def test_a_lease_that_ran_out_here_is_not_trusted_before_it_is_renewed(
+    postgres_url: str,
+) -> None:
+    """After SIGSTOP or a suspended machine, before anything is asked."""
+    asleep = [0.0]
+    store = PostgresStore(
+        postgres_url, DatabaseDeadlines(lead=30.0), lambda: elapsed_seconds() + asleep[0]
+    )
+    await store.open(lambda _: None, lambda: None)
+    server = Candidate(store)
+    try:
+        await eventually(lambda: server.leads, "it leads")
+        leading = LeaderStore(store)
+        assert leading.leads()
+        asleep[0] = 31.0
+        assert not leading.leads()
+        with pytest.raises(LeadershipLost):
+            await leading.write(add_swarm_with_event, SWARM)
+    finally:
+        await server.stop()
+        await store.close()
+
+
+def test_nobody_takes_over_within_a_transaction_of_the_leader_which_renews_meanwhile(
+    postgres_url: str,
+) -> None:
+    queries = named_queries()
+    take = {"node": "b", "lead_ms": 1000, "lead_ms_max": 300_000}
+    with (
+        psycopg.connect(postgres_url) as duty,
+        psycopg.connect(postgres_url, autocommit=True) as other,
+    ):
+        assert duty.execute(queries["hold_term"], {"term": 0}).fetchone() == (1,)
+        other.execute("SET lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute(queries["take_lead"], take)
+        assert other.execute(queries["renew_lead"], {"term": 0, "lead_ms": 0}).rowcount == 1
+        duty.commit()
+        assert other.execute(queries["take_lead"], take).fetchone() == (1,)
+        assert duty.execute(queries["hold_term"], {"term": 0}).fetchone() is None
+
+
+class LeaseCase(NamedTuple):
+    left_ms: int
+    is_leader_connected: bool
+    is_free: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        LeaseCase(-1, is_leader_connected=True, is_free=True),
+        LeaseCase(5_000, is_leader_connected=True, is_free=False),
+        # The leader has died.
+        LeaseCase(5_000, is_leader_connected=False, is_free=True),
+        # The clock of the database was set back by an hour.
+        LeaseCase(3_600_000, is_leader_connected=True, is_free=True),
+    ],
+)
+def test_the_lead_is_free_when_nobody_can_hold_it_any_more(
+    postgres_url: str, case: LeaseCase
+) -> None:
+    take_lead = named_queries()["take_lead"]
+    lead = {"lead_ms": case.left_ms, "lead_ms_max": 300_000}
+    with psycopg.connect(postgres_url, autocommit=True) as other, ExitStack() as connected:
+        leader = connected.enter_context(psycopg.connect(postgres_url, autocommit=True))
+        assert leader.execute(take_lead, {"node": "a", **lead}).fetchone() == (1,)
+        if not case.is_leader_connected:
+            connected.close()
+            wait_until(lambda: connections(postgres_url) == 1, "PostgreSQL has noticed")
+        taken = other.execute(take_lead, {"node": "b", **lead}).fetchone()
+        assert taken == ((2,) if case.is_free else None)
+
+
+async def test_a_leader_that_stops_hands_over_at_once(postgres_url: str) -> None:
+    async with (
+        candidate(postgres_url, lead_seconds=300.0) as one,
+        candidate(postgres_url, lead_seconds=300.0) as other,
+    ):
+        await eventually(lambda: one.leads or other.leads, "somebody has the duties")
+        first, second = (one, other) if one.leads else (other, one)
+        await first.stop()
+        await eventually(lambda: second.leads, "the other has taken over, long before the end")

@@ -28,7 +28,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ QUEUED_EVENTS_MAX: Final = 10_000
 # Effects run one after the other, so one that hangs must not hold up the others for ever.
 EFFECT_SECONDS_MAX: Final = 30.0
 CATCH_UP_SECONDS_MAX: Final = 300.0
+LEADERSHIP_PAUSE_SECONDS: Final = 0.2
 
 
 class Effect(NamedTuple):
@@ -45,7 +46,7 @@ class Effect(NamedTuple):
     name: str
     kinds: frozenset[EventKind]
     run: Callable[[Event], Awaitable[None]]
-    catch_up: Callable[[Store], Awaitable[None]] | None = None
+    catch_up: Callable[[Transactions], Awaitable[None]] | None = None
 
 
 class AfterCommit:
@@ -53,8 +54,16 @@ class AfterCommit:
 
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Store, hub: Hub, effects: Iterable[Effect]) -> None:
+    def __init__(
+        self,
+        store: Transactions,
+        hub: Hub,
+        effects: Iterable[Effect],
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`leads`: whether this server is still the one that runs the effects."""
         self._store = store
+        self._leads = leads
         self._effects = tuple(effects)
         self._events: deque[Event] = deque()
         self._is_running = False
@@ -92,7 +101,10 @@ class AfterCommit:
             self._events.clear()
 
     async def _run_next(self) -> None:
-        if self._has_missed_some:
+        if not self._leads():
+            # A server that was stopped for a while finds out soon, and then this is cancelled.
+            await asyncio.sleep(LEADERSHIP_PAUSE_SECONDS)
+        elif self._has_missed_some:
             self._has_missed_some = False
             for effect in self._effects:
                 if effect.catch_up is not None:

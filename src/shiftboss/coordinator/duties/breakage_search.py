@@ -19,7 +19,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import RepoState
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class BreakageSearch(Timer):
     """A repo that is red at the start is searched again: a crash may have ended its search."""
 
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
+        self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(store, clock, hub, EventKind.CI_FAILED)
         self._policy = policy

@@ -10,13 +10,13 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 
 class CascadeWatcher(Timer):
     """Checks every repo lock in every swarm, so that the next start makes up for a crash."""
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy) -> None:
+    def __init__(self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy) -> None:
         kinds = (
             EventKind.CLAIM_ACCEPTED,
             EventKind.CLAIM_REFUSED,

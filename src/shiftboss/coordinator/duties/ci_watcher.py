@@ -19,7 +19,7 @@ from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import Tracking
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ DUE_MAX = 1000
 
 class CiWatcher(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
+        self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,

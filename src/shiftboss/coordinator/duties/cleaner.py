@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import ShiftbossError
-from shiftboss.store.port import Store, Transaction
+from shiftboss.store.port import Transaction, Transactions
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ ANSWERS_PER_TRANSACTION_MAX = 500
 class Cleaner:
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Store, clock: Clock, retention_days: int) -> None:
+    def __init__(self, store: Transactions, clock: Clock, retention_days: int) -> None:
         self._store = store
         self._clock = clock
         self._retention_ms = retention_days * DAY_MS

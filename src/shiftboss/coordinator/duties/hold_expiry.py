@@ -9,11 +9,11 @@ from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.runs import holds
 from shiftboss.protocol.events import EventKind
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 
 class HoldExpiry(Timer):
-    def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
+    def __init__(self, store: Transactions, clock: Clock, hub: Hub) -> None:
         super().__init__(store, clock, hub, EventKind.DISPATCH_PAUSED)
 
     async def act(self, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.runs import landings
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 CHECK_EVERY_MS = 15_000
 
@@ -18,7 +18,7 @@ CHECK_EVERY_MS = 15_000
 class LandingWatcher(Timer):
     """The repo locks say what to check, so a restart loses nothing."""
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, evidence: Evidence) -> None:
+    def __init__(self, store: Transactions, clock: Clock, hub: Hub, evidence: Evidence) -> None:
         super().__init__(store, clock, hub, EventKind.TASK_LANDED)
         self._evidence = evidence
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from functools import partial
 from typing import ClassVar
 
@@ -9,11 +11,14 @@ from pydantic_core import from_json
 
 from shiftboss.coordinator.bus import task_endings
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.rules.tasks.leases import OFFER_MS
-from shiftboss.store.port import Store
+from shiftboss.rules.tasks.leases import GRACE_SECONDS, OFFER_MS
+from shiftboss.store.port import Transactions
+
+log = logging.getLogger(__name__)
 
 
 class LeaseReaper(Timer):
@@ -22,8 +27,15 @@ class LeaseReaper(Timer):
     # Only the server that got a heartbeat with a short lease knows when it ends.
     on_every_server: ClassVar[bool] = True
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
+    def __init__(
+        self,
+        store: Transactions,
+        clock: Clock,
+        hub: Hub,
+        standstill: StandstillWatch | None = None,
+    ) -> None:
         super().__init__(store, clock, hub)
+        self._standstill = standstill or StandstillWatch()
         self._wakes_at_ms: int | None = None
         hub.listen(EventKind.TASK_ASSIGNED, self._on_offer)
         hub.listen(EventKind.TASK_STARTED, self._on_lease)
@@ -43,7 +55,17 @@ class LeaseReaper(Timer):
         if at_ms is not None and (self._wakes_at_ms is None or at_ms < self._wakes_at_ms):
             self._changed.set()
 
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._standstill.run())
+            await super().run()
+
     async def act(self, now_ms: int) -> None:
+        if self._standstill.take():
+            log.warning("the server stood still: leases that ran out meanwhile are renewed")
+            await self.store.write(
+                lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""
+            )
         expired = await self.store.read(lambda tx: tx.expired_leases(now_ms, DUE_PER_ROUND_MAX))
         for swarm_id, task_id, epoch in expired:
             expire = partial(

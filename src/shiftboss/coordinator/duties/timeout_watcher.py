@@ -17,14 +17,14 @@ from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 log = logging.getLogger(__name__)
 
 
 class TimeoutWatcher(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
+        self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,

@@ -15,7 +15,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Timer(ABC):
     # Otherwise one of the servers on a database runs the duty.
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, *wakers: EventKind) -> None:
+    def __init__(self, store: Transactions, clock: Clock, hub: Hub, *wakers: EventKind) -> None:
         self.store = store
         self.clock = clock
         self._changed = asyncio.Event()

@@ -15,7 +15,7 @@ from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.store.port import Store
+from shiftboss.store.port import Transactions
 
 # The evidence process limits how many run expensive commands at a time. One slow repository must
 # not hold up the others.
@@ -30,7 +30,7 @@ class Verification(Timer):
 
     def __init__(
         self,
-        store: Store,
+        store: Transactions,
         clock: Clock,
         hub: Hub,
         handoffs: HandoffService,

@@ -11,7 +11,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
 from shiftboss.errors import StoreUnavailable
+from shiftboss.store.deadlines import DatabaseDeadlines
+from shiftboss.store.postgres.bounded_connections import BoundedConnection
 from shiftboss.store.queries import check_schema_version, load_migrations
+
+BoundedPool = ConnectionPool[BoundedConnection]
 
 # An arbitrary number that no other program locks in the same database.
 MIGRATION_LOCK = 0x5348_4946_5442_4F53
@@ -53,13 +57,30 @@ _DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": SILENCE_MS_MAX,
 }
 
+# How long the writer of many swarms waits for a lock. A use case that needs longer does not hold up
+# the others: it is run again elsewhere, with more patience (`locked_swarms.py`).
+LOCK_SECONDS_IN_BATCH = 0.5
+
 # An answer means that the commit is on disk, whatever the settings of the database. A server that
-# hangs in a transaction must not lock its swarms for ever.
+# hangs in a transaction must not lock its swarms for ever, nor one that has disappeared.
 _SETTINGS = f"""
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off';
-SET idle_in_transaction_session_timeout = {SILENCE_MS_MAX};
+SET tcp_keepalives_idle = 10;
+SET tcp_keepalives_interval = 5;
+SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = {SILENCE_MS_MAX};
 """
+
+
+def _settings(deadlines: DatabaseDeadlines) -> bytes:
+    statement_ms = round(deadlines.statement * 1000)
+    lock_ms = round(min(deadlines.lock, LOCK_SECONDS_IN_BATCH) * 1000)
+    return f"""{_SETTINGS}
+SET statement_timeout = {statement_ms};
+SET idle_in_transaction_session_timeout = {statement_ms};
+SET lock_timeout = {lock_ms};
+""".encode()
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
@@ -100,12 +121,21 @@ def prepare_schema(parameters: dict[str, Any]) -> str:
     return str(row[0])
 
 
-def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
+def open_pool(
+    parameters: dict[str, Any], size: int, size_max: int, deadlines: DatabaseDeadlines
+) -> BoundedPool:
+    settings = _settings(deadlines)
+
+    def configure(connection: BoundedConnection) -> None:
+        connection.answer_seconds = deadlines.answer
+        connection.execute(settings)
+
     pool = ConnectionPool(
+        connection_class=BoundedConnection,
         kwargs=parameters | {"autocommit": True, "prepare_threshold": PREPARE_THRESHOLD},
         min_size=size,
         max_size=size_max,
-        configure=_configure,
+        configure=configure,
         timeout=CONNECTION_WAIT_SECONDS,
         reconnect_timeout=RECONNECT_ATTEMPTS_SECONDS,
         name="shiftboss",
@@ -115,9 +145,10 @@ def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> Connectio
     return pool
 
 
-def take_connection(pool: ConnectionPool) -> psycopg.Connection:
-    """A working connection. Connections that a restart of PostgreSQL cut are dropped."""
-    while not _works(connection := pool.getconn()):
+def take_connection(pool: BoundedPool, seconds: float) -> BoundedConnection:
+    """A working connection. Connections that a restart of PostgreSQL cut are dropped. Waits for a
+    free one for so many seconds."""
+    while not _works(connection := pool.getconn(seconds)):
         connection.close()
         pool.putconn(connection)
     return connection
@@ -133,7 +164,3 @@ def _works(connection: psycopg.Connection) -> bool:
     except psycopg.Error:
         return False
     return True
-
-
-def _configure(connection: psycopg.Connection) -> None:
-    connection.execute(_SETTINGS)

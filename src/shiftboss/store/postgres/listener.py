@@ -17,6 +17,7 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
+from shiftboss.store.postgres.bounded_connections import AsyncBoundedConnection
 from shiftboss.store.postgres.notifications import EventRange, listen, parse_payload
 from shiftboss.store.postgres.session import PostgresSession
 
@@ -42,6 +43,7 @@ class Listener:
     def __init__(
         self,
         parameters: dict[str, Any],
+        answer_seconds: float,
         node: str,
         channel: str,
         read: ReadEvents,
@@ -49,6 +51,7 @@ class Listener:
         on_gap: Callable[[], None],
     ) -> None:
         self._parameters = parameters
+        self._answer_seconds = answer_seconds
         self._node = node
         self._channel = channel
         self._read = read
@@ -85,7 +88,8 @@ class Listener:
             self._missed = True
 
     async def _connect(self) -> psycopg.AsyncConnection:
-        connection = await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
+        connection = await AsyncBoundedConnection.connect(**self._parameters, autocommit=True)
+        connection.answer_seconds = self._answer_seconds
         try:
             await listen(connection, self._channel)
         except BaseException:

@@ -54,3 +54,36 @@ INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
 VALUES (:strategy, 0, 0, 0, 0)
 ON CONFLICT (strategy) DO UPDATE SET samples = strategies.samples
 RETURNING strategy, wins, losses, samples, updated_at_ms, disputes;
+
+-- name: hold_term
+-- Until the end of the transaction no other server can become the leader. Renewing the lease does
+-- not wait for this lock.
+SELECT 1 FROM leadership WHERE term = :term FOR KEY SHARE;
+
+-- name: take_lead
+-- When the lease is over, or nobody can hold it any more:
+-- - The process of PostgreSQL that served the leader is gone, as after the death of the leader. If it
+--   lives and has only lost its connection, its old term keeps it from committing anything.
+-- - The lease ends too far in the future: the clock of the database was set back.
+-- - This server had it, lost its connection, and has stopped its duties.
+WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms)
+UPDATE leadership SET term = term + 1, leader = :node, backend_pid = pg_backend_pid(),
+    expires_at_ms = clock.now_ms + :lead_ms
+FROM clock
+WHERE expires_at_ms <= clock.now_ms
+    OR NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend_pid)
+    OR expires_at_ms > clock.now_ms + :lead_ms_max
+    OR leader = :node
+RETURNING term;
+
+-- name: lead_left_ms
+SELECT expires_at_ms - (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM leadership;
+
+-- name: renew_lead
+-- No row: another server leads.
+UPDATE leadership
+SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + :lead_ms
+WHERE term = :term;
+
+-- name: release_lead
+UPDATE leadership SET expires_at_ms = 0 WHERE term = :term;

@@ -21,8 +21,12 @@ _LOCKING_QUERIES = frozenset(
 
 
 @cache
-def _queries() -> dict[str, bytes]:
+def named_queries() -> dict[str, bytes]:
     return {name: percent_style(text).encode() for name, text in load_queries("postgres").items()}
+
+
+class LockedElsewhereError(Exception):
+    """An earlier use case has waited for the same lock in vain. Nothing was changed."""
 
 
 class PostgresSession:
@@ -43,16 +47,20 @@ class PostgresSession:
         """`node` announces its commits on `channel`."""
         self._connection = connection
         self._cursor = connection.cursor()
-        self._queries = _queries()
+        self._queries = named_queries()
         self._node = node
         self._channel = channel
         self._polls = polls
         # Valid within one transaction, which holds its swarms.
         self._event_ids: dict[str, int] = {}
         self._held: set[object] = set()
+        # Swarms that somebody else has locked. One use case has waited for it, not every one.
+        self._locked: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
         self._in_savepoint = False
+        # How long its transactions wait for locks; None: as long as the connection usually does.
+        self.lock_seconds: float | None = None
         # A COMMIT was sent and no answer came back: it may or may not have been done.
         self.commit_in_doubt = False
         self._committed = False
@@ -89,6 +97,9 @@ class PostgresSession:
         self._in_savepoint = False
         # After waiting for another server's lock, the next statement must see its commit.
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        if self.lock_seconds is not None:
+            lock_ms = round(self.lock_seconds * 1000)
+            self._cursor.execute(f"SET LOCAL lock_timeout = {lock_ms}".encode())
 
     def commit(self) -> None:
         for payload in event_payloads(self._node, self._added):
@@ -136,7 +147,14 @@ class PostgresSession:
     def _hold(self, swarm_id: object) -> bool:
         """Lock the swarm until the end of the transaction. False if it does not exist."""
         if swarm_id not in self._held:
-            if self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone() is None:
+            if swarm_id in self._locked:
+                raise LockedElsewhereError
+            try:
+                row = self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone()
+            except psycopg.errors.LockNotAvailable:
+                self._locked.add(swarm_id)
+                raise
+            if row is None:
                 return False
             self._held.add(swarm_id)
         return True

@@ -5,36 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
-from typing import Any, TypeVar
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar, cast
 from zlib import crc32
 
 import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
+    CONNECTION_WAIT_SECONDS,
     connection_parameters,
     open_pool,
     prepare_schema,
     server_location,
-    take_connection,
 )
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.postgres.sessions import Sessions
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
+from shiftboss.system.elapsed import elapsed_seconds
 
 T = TypeVar("T")
 
 WRITERS = 4
 READERS = 4
+# One more for use cases that wait for a lock.
+CONNECTIONS_MAX = WRITERS + READERS + 1
 
 
 class PostgresStore:
@@ -46,8 +53,16 @@ class PostgresStore:
     name = "postgres"
     shared = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        deadlines: DatabaseDeadlines = DEFAULT_DEADLINES,
+        elapsed: Callable[[], float] = elapsed_seconds,
+    ) -> None:
+        """`elapsed` measures this server's own lease as the leader."""
         self._url = url
+        self._elapsed = elapsed
+        self._deadlines = deadlines
         self._node = secrets.token_hex(8)
         self._exit = AsyncExitStack()
 
@@ -80,18 +95,33 @@ class PostgresStore:
         self._loop = asyncio.get_running_loop()
         schema = await asyncio.to_thread(prepare_schema, parameters)
         self._channels = Channels.of_schema(schema)
-        self._leadership = Leadership(parameters, self._channels.duties)
-        self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
-        opened.push_async_callback(asyncio.to_thread, self._pool.close)
+        self._leadership = Leadership(
+            parameters, self._node, self._channels.duties, self._deadlines.lead, self._elapsed
+        )
+        pool = await asyncio.to_thread(
+            open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines
+        )
+        opened.push_async_callback(asyncio.to_thread, pool.close)
+        self._sessions = Sessions(pool, self._node, self._channels.events, self._polls)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
         self._listener = Listener(
-            parameters, self._node, self._channels.events, self._in_snapshot, on_commit, on_gap
+            parameters,
+            self._deadlines.answer,
+            self._node,
+            self._channels.events,
+            self._in_snapshot,
+            on_commit,
+            on_gap,
         )
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
+        self._locked_swarms = locked_swarms = LockedSwarms(
+            self._run_batch, self._run_alone, on_commit, self._deadlines.lock
+        )
+        opened.push_async_callback(locked_swarms.close)
         self._writers = [
-            GroupWriter(f"shiftboss-writer-{number}", self._run_batch, on_commit)
+            GroupWriter(f"shiftboss-writer-{number}", self._run_some, on_commit)
             for number in range(WRITERS)
         ]
         for writer in self._writers:
@@ -99,7 +129,7 @@ class PostgresStore:
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
-        return writer.submit(use_case, partition)
+        return writer.submit(SwarmUseCase(use_case, partition), partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))
@@ -109,12 +139,15 @@ class PostgresStore:
     ) -> None:
         await self._leadership.run(duties, on_call)
 
+    def leader_term(self) -> int | None:
+        return self._leadership.term
+
     async def call_leader(self) -> None:
         with contextlib.suppress(psycopg.Error):
             await self._loop.run_in_executor(self._readers, self._call_leader)
 
     def _call_leader(self) -> None:
-        with self._session() as session:
+        with self._sessions.take() as session:
             session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
     def failing(self) -> str | None:
@@ -124,24 +157,36 @@ class PostgresStore:
         await self._exit.aclose()
 
     async def _in_snapshot(self, work: Callable[[PostgresSession], T]) -> T:
-        return await self._loop.run_in_executor(self._readers, self._read, work)
+        asked_at = time.monotonic()
+        return await self._loop.run_in_executor(self._readers, self._read, work, asked_at)
 
-    def _read(self, work: Callable[[PostgresSession], T]) -> T:
+    def _read(self, work: Callable[[PostgresSession], T], asked_at: float) -> T:
+        """The time in the queue of the readers counts: the last one waits no longer than others."""
+        waited = time.monotonic() - asked_at
         try:
-            with self._session() as session, session.snapshot():
+            with self._sessions.take(waited_seconds=waited) as session, session.snapshot():
                 return work(session)
         except psycopg.Error as error:
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
 
-    def _run_batch(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+    def _run_some(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        """For a writer, whose use cases all come from `write`."""
+        return self._locked_swarms.run_batch(cast("Sequence[SwarmUseCase[Any]]", use_cases))
+
+    def _run_alone(self, use_case: SwarmUseCase[Any], lock_seconds: float) -> BatchResult:
+        return self._run_batch([use_case], lock_seconds)
+
+    def _run_batch(
+        self, use_cases: Sequence[UseCase[Any]], lock_seconds: float | None = None
+    ) -> BatchResult:
+        give_up_at = time.monotonic() + CONNECTION_WAIT_SECONDS
         try:
-            with self._session() as session:
-                result = run_batch(session, use_cases)
-                is_lost = session.lost_before_commit
-            if is_lost:
-                # A restart cut this connection while the batch was running; a new one may work.
-                with self._session() as session:
+            while True:
+                with self._sessions.take(lock_seconds) as session:
                     result = run_batch(session, use_cases)
+                # A restart cuts one connection after the other; a new one works.
+                if not session.lost_before_commit or time.monotonic() > give_up_at:
+                    break
         except psycopg.Error as error:
             return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
         if session.commit_in_doubt:
@@ -149,14 +194,6 @@ class PostgresStore:
             self._loop.call_soon_threadsafe(self._listener.catch_up)
             return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
-
-    @contextmanager
-    def _session(self) -> Iterator[PostgresSession]:
-        connection = take_connection(self._pool)
-        try:
-            yield PostgresSession(connection, self._node, self._channels.events, self._polls)
-        finally:
-            self._pool.putconn(connection)
 
 
 def _unreachable(error: psycopg.Error) -> StoreUnavailable:

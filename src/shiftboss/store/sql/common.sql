@@ -199,3 +199,14 @@ DELETE FROM events WHERE swarm_id = :swarm_id;
 -- name: delete_swarm
 -- Deletes assignments and retries, too.
 DELETE FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: hold_term
+SELECT 1 FROM leadership WHERE term = :term;
+
+-- name: latest_time_ms
+-- A heartbeat adds no event: the assignments with a lease tell of it.
+SELECT max(at_ms) FROM (
+    SELECT (SELECT e.at_ms FROM events AS e WHERE e.swarm_id = s.swarm_id
+        ORDER BY e.event_id DESC LIMIT 1) AS at_ms FROM swarms AS s
+    UNION ALL
+    SELECT updated_at_ms FROM assignments WHERE lease_expires_at_ms IS NOT NULL) AS times;

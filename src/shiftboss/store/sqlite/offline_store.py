@@ -111,6 +111,9 @@ class OfflineStore:
     ) -> None:
         """Offline, no duties run."""
 
+    def leader_term(self) -> int | None:
+        return None
+
     async def call_leader(self) -> None:
         pass
 

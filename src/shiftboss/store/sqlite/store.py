@@ -92,6 +92,9 @@ class SqliteStore:
         """The only server of a file is its leader."""
         await duties()
 
+    def leader_term(self) -> int | None:
+        return None
+
     async def call_leader(self) -> None:
         pass
 

@@ -17,7 +17,9 @@ from shiftboss.cli.commands.server.serve_options import (
     Db,
     EndsWithInput,
     Host,
+    LeadSeconds,
     Level,
+    LockSeconds,
     LogLevel,
     PassEnvironment,
     PolicyFile,
@@ -25,6 +27,7 @@ from shiftboss.cli.commands.server.serve_options import (
     RetentionDays,
     SpawningBy,
     State,
+    StatementSeconds,
     TokenFromInput,
     Verifies,
 )
@@ -36,6 +39,7 @@ from shiftboss.cli.common.tokens import (
     read_token,
 )
 from shiftboss.defaults import HOST, PORT
+from shiftboss.store.deadlines import DEFAULT_DEADLINES
 
 
 def serve(
@@ -50,6 +54,9 @@ def serve(
     beads: BeadsFolder = None,
     spawning: SpawningBy = None,
     pass_environment: PassEnvironment = None,
+    db_statement_seconds: StatementSeconds = DEFAULT_DEADLINES.statement,
+    db_lock_seconds: LockSeconds = DEFAULT_DEADLINES.lock,
+    db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
     operator_token_from_input: TokenFromInput = False,
@@ -89,6 +96,9 @@ def serve(
         policy=policy,
         spawning=None if spawning is None else spawning.value,
         pass_environment=_names(pass_environment or []),
+        db_statement_seconds=db_statement_seconds,
+        db_lock_seconds=db_lock_seconds,
+        db_lead_seconds=db_lead_seconds,
         any_port_if_taken=any_port_if_taken,
     )
     if ends_with_input:

@@ -95,6 +95,37 @@ RetentionDays = Annotated[
     int,
     typer.Option(metavar="DAYS", min=1, max=36_500, help="How long completed swarms are kept."),
 ]
+StatementSeconds = Annotated[
+    float,
+    typer.Option(
+        "--db-statement-seconds",
+        metavar="SECONDS",
+        min=0.5,
+        max=600,
+        help="How long PostgreSQL may take for a statement. Without an answer 2 s later, the "
+        "connection is cut.",
+    ),
+]
+LockSeconds = Annotated[
+    float,
+    typer.Option(
+        "--db-lock-seconds",
+        metavar="SECONDS",
+        min=0.1,
+        max=600,
+        help="How long a request waits for a lock of another connection to PostgreSQL.",
+    ),
+]
+LeadSeconds = Annotated[
+    float,
+    typer.Option(
+        "--db-lead-seconds",
+        metavar="SECONDS",
+        min=1,
+        max=300,
+        help="How long a silent leader of several servers on PostgreSQL keeps the lead.",
+    ),
+]
 BeadsFolder = Annotated[
     Path | None,
     typer.Option(

@@ -1,0 +1,153 @@
+"""Use cases that wait for a lock of somebody else, so that no other swarm waits with them.
+
+A writer runs the use cases of many swarms in one transaction. If another connection holds the row
+of one of these swarms (a person with psql, a server that hangs), the use cases of that swarm are
+taken out of the batch and run here one by one, on a thread of their own, with more patience. Those
+that follow in the same swarm queue up behind them: their order does not change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Generic, TypeVar
+
+import psycopg
+
+from shiftboss.errors import StoreUnavailable
+from shiftboss.store.batches import BatchResult, Outcome, RunLater
+from shiftboss.store.port import CommitListener, Transaction, UseCase
+from shiftboss.store.postgres.session import LockedElsewhereError
+
+T = TypeVar("T")
+
+# A use case whose time is over still tries.
+_SECONDS_MIN: Final = 0.01
+
+
+class SwarmUseCase(Generic[T]):
+    """A use case that knows its partition."""
+
+    __slots__ = ("_use_case", "partition")
+
+    def __init__(self, use_case: UseCase[T], partition: str) -> None:
+        self._use_case = use_case
+        self.partition = partition
+
+    def __call__(self, tx: Transaction) -> T:
+        return self._use_case(tx)
+
+
+RunBatch = Callable[[Sequence[SwarmUseCase[Any]]], BatchResult]
+RunAlone = Callable[[SwarmUseCase[Any], float], BatchResult]
+
+
+class LockedSwarms:
+    """`run_alone` gets a use case and how many seconds it may wait for locks."""
+
+    def __init__(
+        self,
+        run_batch: RunBatch,
+        run_alone: RunAlone,
+        on_commit: CommitListener,
+        lock_seconds: float,
+    ) -> None:
+        self._run_batch = run_batch
+        self._run_alone = run_alone
+        self._on_commit = on_commit
+        self._lock_seconds = lock_seconds
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, "shiftboss-locked-swarms")
+        # How many use cases of a partition are here. Only the writer of the partition adds to it.
+        self._waiting: dict[str, int] = {}
+        self._counting = threading.Lock()
+
+    def run_batch(self, use_cases: Sequence[SwarmUseCase[Any]]) -> BatchResult:
+        """On the thread of a writer: run the batch, without the use cases that have to wait."""
+        if not self._waiting:
+            return self._sort_out(use_cases, self._run_batch(use_cases))
+        waits = [use_case.partition in self._waiting for use_case in use_cases]
+        ready = [case for case, late in zip(use_cases, waits, strict=True) if not late]
+        result = self._run_batch(ready) if ready else BatchResult([], [])
+        sorted_out = iter(self._sort_out(ready, result).outcomes)
+        outcomes = [
+            self._later(case) if late else next(sorted_out)
+            for case, late in zip(use_cases, waits, strict=True)
+        ]
+        return BatchResult(outcomes, result.events)
+
+    def _sort_out(self, use_cases: Sequence[SwarmUseCase[Any]], result: BatchResult) -> BatchResult:
+        if not any(is_locked(outcome) for outcome in result.outcomes):
+            return result
+        pairs = zip(use_cases, result.outcomes, strict=True)
+        outcomes = [self._later(case) if is_locked(outcome) else outcome for case, outcome in pairs]
+        return BatchResult(outcomes, result.events)
+
+    def _later(self, use_case: SwarmUseCase[Any]) -> Outcome:
+        self._count(use_case.partition, 1)
+        ends_at = time.monotonic() + self._lock_seconds
+        return Outcome(error=RunLater(lambda future: self._enqueue(use_case, ends_at, future)))
+
+    def _count(self, partition: str, change: int) -> None:
+        with self._counting:
+            count = self._waiting.get(partition, 0) + change
+            if count:
+                self._waiting[partition] = count
+            else:
+                del self._waiting[partition]
+
+    def _enqueue(
+        self, use_case: SwarmUseCase[Any], ends_at: float, future: asyncio.Future[Any]
+    ) -> None:
+        """On the event loop, in the order of the calls."""
+        self._thread.submit(self._run, use_case, ends_at, future)
+
+    def _run(
+        self, use_case: SwarmUseCase[Any], ends_at: float, future: asyncio.Future[Any]
+    ) -> None:
+        seconds = max(ends_at - time.monotonic(), _SECONDS_MIN)
+        try:
+            result = self._run_alone(use_case, seconds)
+        except Exception as error:  # noqa: BLE001 (the caller gets any error of its use case)
+            result = BatchResult([Outcome(error=error)], [])
+        self._loop.call_soon_threadsafe(self._answer, use_case, result, future)
+
+    def _answer(
+        self, use_case: SwarmUseCase[Any], result: BatchResult, future: asyncio.Future[Any]
+    ) -> None:
+        self._count(use_case.partition, -1)
+        if result.events:
+            self._on_commit(result.events)
+        (outcome,) = result.outcomes
+        if future.done():
+            return  # the caller cancelled it; the write is committed all the same
+        if is_locked(outcome):
+            future.set_exception(self._still_locked())
+        elif outcome.error is not None:
+            future.set_exception(outcome.error)
+        else:
+            future.set_result(outcome.value)
+
+    def _still_locked(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            "another connection to the database has locked what the request changes for more than "
+            f"{self._lock_seconds:g} s",
+            hint="nothing was changed; send the same report again",
+        )
+
+    async def close(self) -> None:
+        """Finish what waits, then end the thread."""
+        await asyncio.to_thread(self._thread.shutdown)
+        # The thread scheduled the last results before it ended; let the loop set them.
+        await asyncio.sleep(0)
+
+
+def is_locked(outcome: Outcome) -> bool:
+    """Whether the use case has waited for a lock in vain. It has changed nothing."""
+    error = outcome.error
+    return isinstance(error, LockedElsewhereError) or (
+        error is not None and isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
+    )
