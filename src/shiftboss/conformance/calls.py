@@ -6,7 +6,8 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import httpx2
@@ -59,17 +60,16 @@ class ServerCalls:
             headers["Idempotency-Key"] = key
         return self._send("POST", path, content, headers, seconds)
 
-    def bus(self, operation: str, **members: object) -> dict[str, Any]:
+    def bus(self, operation: str, /, **members: object) -> dict[str, Any]:
         """An operation of a Shiftboss server, which must succeed."""
         answered = self.post(f"/bus/{operation}", members)
         if answered.is_error:
             raise Broken(f"{operation} was refused: {json.dumps(answered.document)[:300]}")
         return answered.document
 
-    def tool(self, name: str, *, seconds: float = CALL_SECONDS, **arguments: object) -> Answered:
+    def tool(self, name: str, arguments: Mapping[str, object], seconds: float) -> Answered:
         """An MCP tool."""
-        answered = self._rpc("tools/call", {"name": name, "arguments": arguments}, seconds)
-        return answered
+        return self._rpc("tools/call", {"name": name, "arguments": dict(arguments)}, seconds)
 
     def tools(self) -> dict[str, dict[str, Any]]:
         """The tools that the server offers, by name."""
@@ -82,6 +82,21 @@ class ServerCalls:
             if not result.get("nextCursor"):
                 return found
             cursor = {"cursor": result["nextCursor"]}
+
+    @contextmanager
+    def stream(
+        self, path: str, headers: Mapping[str, str], seconds: float
+    ) -> Iterator[httpx2.Response]:
+        """An answer that is read while it comes. Raises Broken if there is none."""
+        exchange = exchange_of("GET", path, headers, b"")
+        self.exchanges.append(exchange)
+        try:
+            with self._http.stream("GET", path, headers=headers, timeout=seconds) as response:
+                exchange.status, exchange.is_delivered = response.status_code, True
+                exchange.answered_at = time.monotonic()
+                yield response
+        except httpx2.HTTPError as error:
+            raise Broken(f"no answer to GET {path}: {error}") from None
 
     def _initialize(self) -> None:
         client = {"name": "shiftboss-conformance", "version": "1"}

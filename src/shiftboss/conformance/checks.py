@@ -140,6 +140,9 @@ def _outcome(check: Check[B], bench: B) -> tuple[Outcome, str]:
         return "not_offered", str(missing)
     except NotChecked as unknown:
         return "not_checked", str(unknown)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        # Whatever the other side sends, the next checks are made.
+        return "broken", f"an answer has another form: {type(error).__name__}: {error}"
     return "holds", ""
 
 

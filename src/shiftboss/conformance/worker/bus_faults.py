@@ -70,7 +70,9 @@ def same_key(bench: BusBench) -> None:
         raise NotOffered("it sends no Idempotency-Key")
     for repeat in repeats:
         if repeat.key != first.key:
-            raise Broken(f"the key of the repeat is {repeat.key!r}, that of the first {first.key!r}")
+            raise Broken(
+                f"the key of the repeat is {repeat.key!r}, that of the first {first.key!r}"
+            )
 
 
 @FAULTS.add("ack-refused", "001", "BUS-05", "A refused ack means: no work, no report, poll again")
@@ -133,8 +135,10 @@ def restart(bench: BusBench) -> None:
     go.touch()
     bench.wait(
         "a call while the server is down",
-        lambda: any(not one.is_open and not one.is_delivered for one in bench.since_any(position))
-        or None,
+        lambda: (
+            any(not one.is_open and not one.is_delivered for one in bench.since_any(position))
+            or None
+        ),
     )
     bench.server.start()
     bench.report_on(bead_id, position)

@@ -57,9 +57,7 @@ def acknowledges(bench: BusBench) -> None:
     position = bench.idle()
     bead_id = bench.submit("done")
     bench.report_on(bead_id, position)
-    order = [
-        one.operation for one in bench.proxy.exchanges[position:] if one.bead_id == bead_id
-    ]
+    order = [one.operation for one in bench.proxy.exchanges[position:] if one.bead_id == bead_id]
     if order[0] != "ack_task":
         raise Broken(f"the first call about the task is {order[0]}, not ack_task")
     _expect(bench.ack_of(bead_id, position), "name", WORKER)
