@@ -15,6 +15,7 @@ import httpx2
 from shiftboss.client.server_address import Server
 from shiftboss.conformance.checks import Broken
 from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
+from shiftboss.errors import ShiftbossError
 
 CALL_SECONDS: Final = 30.0
 REVISION: Final = "2025-06-18"
@@ -22,6 +23,12 @@ _MCP_HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": REVISION,
 }
+
+
+class OwnCallRefused(ShiftbossError):
+    """A mistake of the kit, and not of the worker: the checks end here."""
+
+    code = "own_call_refused"
 
 
 class Answered(NamedTuple):
@@ -61,10 +68,11 @@ class ServerCalls:
         return self._send("POST", path, content, headers, seconds)
 
     def bus(self, operation: str, /, **members: object) -> dict[str, Any]:
-        """An operation of a Shiftboss server, which must succeed."""
+        """An operation of the kit's own server, which must succeed."""
         answered = self.post(f"/bus/{operation}", members)
         if answered.is_error:
-            raise Broken(f"{operation} was refused: {json.dumps(answered.document)[:300]}")
+            detail = f"{operation}: {json.dumps(answered.document)[:300]}"
+            raise OwnCallRefused(f"the kit's own call was refused: {detail}")
         return answered.document
 
     def tool(self, name: str, arguments: Mapping[str, object], seconds: float) -> Answered:

@@ -17,15 +17,15 @@ Document = Literal["000", "001", "002", "003", "004", "own"]
 WIRE_LINES_MAX: Final = 8
 
 
-class Broken(Exception):  # noqa: N818 - an outcome
+class Broken(Exception):
     """The promise of the check does not hold, and why."""
 
 
-class NotOffered(Exception):  # noqa: N818
+class NotOffered(Exception):
     """What the check is about is optional, and is not there."""
 
 
-class NotChecked(Exception):  # noqa: N818
+class NotChecked(Exception):
     """The check cannot be made here."""
 
 

@@ -107,7 +107,7 @@ class BusTask(MilestoneReports):
         return receipt
 
     async def failed(self, reason: str) -> None:
-        await self._call_report("task_failed", {"reason": reason}, TIMEOUT)
+        await self._call_report("task_failed", {"reason": reason})
         self._end()
 
     async def heartbeat(
@@ -219,7 +219,10 @@ class BusTask(MilestoneReports):
         raise NotHeld(self.bead_id, None)
 
     async def _call_report(
-        self, name: str, further: dict[str, Any], timeout: httpx2.Timeout
+        self,
+        name: str,
+        further: dict[str, Any],
+        timeout: httpx2.Timeout = TIMEOUT,  # noqa: ASYNC109 - of the connection, not of the call
     ) -> dict[str, Any]:
         """A refusal because the attempt is over ends the task here as well: there is nothing left
         to report."""

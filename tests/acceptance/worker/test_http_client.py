@@ -60,9 +60,9 @@ async def test_it_waits_as_long_as_the_server_asks(status: int) -> None:
     [("7", 7.0), ("86400", 60.0), ("-1", 0.0), ("tomorrow", 0.0), ("9" * 400, 0.0), (None, 0.0)],
 )
 def test_a_wait_that_makes_no_sense_is_not_obeyed(value: str | None, seconds: float) -> None:
-    with running_fake_server(lambda _: Reply(503, b"<html>", retry_after=value)) as server:
-        with pytest.raises(ServerUnreachable) as error:
-            HttpClient(Server.at(server.url)).send_blocking(request())
+    reply = Reply(503, b"<html>", retry_after=value)
+    with running_fake_server(lambda _: reply) as server, pytest.raises(ServerUnreachable) as error:
+        HttpClient(Server.at(server.url)).send_blocking(request())
     assert error.value.retry_after_seconds == seconds
 
 

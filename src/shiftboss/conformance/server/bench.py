@@ -139,14 +139,14 @@ class Bus:
         self.bench.needs_tool(tool)
         return self.bench.calls.tool(tool, {**arguments, **swarm}, seconds or self.bench.seconds)
 
-    def do(self, tool: str, /, **arguments: object) -> dict[str, Any]:
+    def do(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """A call that must succeed."""
         answered = self.ask(tool, **arguments)
         if answered.is_error:
             raise Broken(f"{tool} was refused: {json.dumps(answered.document)[:300]}")
         return answered.document
 
-    def refused(self, tool: str, /, **arguments: object) -> dict[str, Any]:
+    def refused(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """A call that must be refused, with the document's `error`."""
         answered = self.ask(tool, **arguments)
         if "error" not in answered.document and not answered.is_error:

@@ -9,7 +9,9 @@ from shiftboss.client.server_address import Server
 from shiftboss.conformance.checks import Check, Result, chosen, run_checks
 from shiftboss.conformance.server import (
     bus_tools,
+    handoffs,
     messages,
+    milestones,
     swarm_events,
     swarm_limits,
     swarm_reports,
@@ -22,6 +24,8 @@ SERVER_CHECKS: Final[list[Check[ServerBench]]] = [
     *swarm_events.EVENTS,
     *bus_tools.TOOLS,
     *messages.MESSAGES,
+    *handoffs.HANDOFFS,
+    *milestones.MILESTONES,
 ]
 
 

@@ -82,7 +82,11 @@ class Sender:
 @MESSAGES.add("assign", "002", "WP-01", "ASSIGN gives a task to a worker")
 def assign(bench: ServerBench) -> None:
     sender = Sender(bench)
-    members = {"spec_path": "specs/a.md", "worktree_path": "/work/a", "timeout_seconds": 600}
+    members: dict[str, Any] = {
+        "spec_path": "specs/a.md",
+        "worktree_path": "/path/to/worktree",
+        "timeout_seconds": 600,
+    }
     sender.must("assign", task_id=sender.bead_id, **members)
     task = sender.bus.poll(sender.name).get("task") or {}
     expect(task, {"bead_id": sender.bead_id, **members}, "the task")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 from shiftboss.client.server_address import Server
 from shiftboss.conformance.calls import ServerCalls
@@ -16,7 +17,6 @@ from shiftboss.conformance.own_server import RestartableServer
 from shiftboss.conformance.proxy import RecordingProxy
 from shiftboss.conformance.worker_process import RunningWorker, StartsWorkers
 
-SWARM: Final = "conformance"
 WORKER: Final = "conformance-worker"
 HEARTBEAT_SECONDS: Final = 0.5
 
@@ -39,7 +39,7 @@ class Report:
 
 
 class WorkerBench:
-    """`swarm` and what the worker gets in its environment differ by profile."""
+    """`swarm` is one of its own: a server may serve others."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class WorkerBench:
         self.proxy = proxy
         self.limits = limits
         self.folder = folder
+        self.swarm = f"conformance-{uuid4().hex[:12]}"
         self.calls = ServerCalls(Server(server.url, None))
         self.worker: RunningWorker | None = None
         self._start = start
@@ -81,7 +82,7 @@ class WorkerBench:
 
     def start_worker(self, environment: Mapping[str, str]) -> RunningWorker:
         self.stop_worker()
-        common = {"SHIFTBOSS_URL": self.proxy.url, "SHIFTBOSS_SWARM": SWARM}
+        common = {"SHIFTBOSS_URL": self.proxy.url, "SHIFTBOSS_SWARM": self.swarm}
         self.worker = self._start({**common, **environment}, self.folder)
         return self.worker
 
@@ -139,4 +140,4 @@ class WorkerBench:
 
     def operator(self, operation: str, **members: object) -> dict[str, Any]:
         """A call to the server that the worker does not see."""
-        return self.calls.bus(operation, swarm_id=SWARM, **members)
+        return self.calls.bus(operation, swarm_id=self.swarm, **members)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +12,6 @@ from shiftboss.conformance.exchanges import Exchange
 from shiftboss.conformance.faults import Fault
 from shiftboss.conformance.worker.bench import (
     HEARTBEAT_SECONDS,
-    SWARM,
     WORKER,
     Report,
     WorkerBench,
@@ -21,10 +22,8 @@ _ENDINGS: Final = {"worker_done": "done", "task_failed": "failed"}
 
 
 class BusBench(WorkerBench):
-    swarm: Final = SWARM
-
     def prepare(self) -> None:
-        self.calls.post("/swarm/create", {"swarm_id": SWARM})
+        self.calls.post("/swarm/create", {"swarm_id": self.swarm})
 
     def start_bus_worker(self) -> None:
         self.start_worker(
@@ -122,11 +121,22 @@ class BusBench(WorkerBench):
             raise Broken(f"the server gave {task} to the other worker, not {bead_id}")
         self.operator("ack_task", name=OTHER_WORKER, bead_id=bead_id, epoch=task["epoch"])
 
-    def since_any(self, position: int) -> list[Exchange]:
-        return self.proxy.exchanges[position:]
+    @contextmanager
+    def server_down(self) -> Iterator[None]:
+        """The server is killed, and in the end started again, whatever the worker does."""
+        self.server.kill()
+        try:
+            yield
+        finally:
+            self.server.start()
+
+    def lost_since(self, position: int) -> bool:
+        """Whether a request got no answer."""
+        later = self.proxy.exchanges[position:]
+        return any(not one.is_open and not one.is_delivered for one in later)
 
     def _reset(self, name: str) -> None:
-        self.calls.post("/bus/reset_worker", {"swarm_id": SWARM, "worker_name": name})
+        self.calls.post("/bus/reset_worker", {"swarm_id": self.swarm, "worker_name": name})
 
 
 def report_of(exchange: Exchange) -> Report | None:

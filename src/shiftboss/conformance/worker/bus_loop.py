@@ -7,14 +7,14 @@ from typing import Final
 from shiftboss.conformance.checks import Broken, CheckList
 from shiftboss.conformance.exchanges import Exchange
 from shiftboss.conformance.faults import Fault
-from shiftboss.conformance.worker.bench import HEARTBEAT_SECONDS, SWARM, WORKER
+from shiftboss.conformance.worker.bench import HEARTBEAT_SECONDS, WORKER
 from shiftboss.conformance.worker.bus_bench import BusBench, is_heartbeat
 
 LOOP: Final[CheckList[BusBench]] = CheckList()
 
 REASON: Final = 'Build failed: "main" is red'
-POLLS_PER_SECOND_MAX: Final = 5
 EMPTY_POLLS: Final = 2
+SETTLE_SECONDS: Final = 0.3
 EMPTY_POLL_MS: Final = 100
 BEATS: Final = 3
 
@@ -26,15 +26,17 @@ def registers(bench: BusBench) -> None:
     calls = [one for one in bench.proxy.exchanges if not one.operation.startswith("mcp:")]
     if calls[0] is not first:
         raise Broken(f"its first call is {calls[0].operation}, not register_worker")
-    _expect(first, "name", WORKER)
+    _expect_own(bench, first)
 
 
 @LOOP.add("polls", "001", "BUS-03", "It waits for tasks with one long poll at a time")
 def polls(bench: BusBench) -> None:
     position = bench.idle()
     poll = bench.proxy.exchanges[position - 1]
+    # Its next request, if there is one, is about to come.
+    bench.proxy.wait(lambda: None, SETTLE_SECONDS)
     requests = [one for one in bench.proxy.exchanges if one.operation == "poll_task"]
-    _expect(requests[-1], "name", WORKER)
+    _expect_own(bench, requests[-1])
     still_open = [one for one in requests if one.is_open]
     if len(still_open) > 1:
         raise Broken(f"{len(still_open)} polls of one worker are open at once: {poll.line()}")
@@ -60,7 +62,7 @@ def acknowledges(bench: BusBench) -> None:
     order = [one.operation for one in bench.proxy.exchanges[position:] if one.bead_id == bead_id]
     if order[0] != "ack_task":
         raise Broken(f"the first call about the task is {order[0]}, not ack_task")
-    _expect(bench.ack_of(bead_id, position), "name", WORKER)
+    _expect_own(bench, bench.ack_of(bead_id, position))
 
 
 @LOOP.add("reports-done", "001", "BUS-06", "It reports a finished task with worker_done, once")
@@ -125,8 +127,8 @@ def heartbeats(bench: BusBench) -> None:
     bench.idle()
 
 
-def _expect(exchange: Exchange, member: str, value: str) -> None:
-    for name, expected in ((member, value), ("swarm_id", SWARM)):
+def _expect_own(bench: BusBench, exchange: Exchange) -> None:
+    for name, expected in (("name", WORKER), ("swarm_id", bench.swarm)):
         if exchange.arguments.get(name) != expected:
             found = exchange.arguments.get(name)
             raise Broken(f"{exchange.operation}: {name} is {found!r}, not {expected!r}")

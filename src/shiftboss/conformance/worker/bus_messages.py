@@ -6,7 +6,7 @@ from typing import Final
 
 from shiftboss.conformance.checks import Broken, CheckList, NotOffered
 from shiftboss.conformance.exchanges import Exchange
-from shiftboss.conformance.worker.bus_bench import BusBench
+from shiftboss.conformance.worker.bus_bench import BusBench, report_of
 
 MESSAGES: Final[CheckList[BusBench]] = CheckList()
 
@@ -49,14 +49,18 @@ def hands_over(bench: BusBench) -> None:
 def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) -> Exchange:
     """The message, answered. A worker that fails the task instead does not offer it."""
 
-    def found() -> Exchange | str | None:
+    def found() -> Exchange | None:
         for exchange in bench.proxy.exchanges[position:]:
             if exchange.message.get("type") == kind and exchange.is_final:
                 return exchange
-        reports = [one for one in bench.reports_of(bead_id, position) if one.exchange.is_final]
-        return f"{reports[0].outcome}: {reports[0].reason}" if reports else None
+        reports = bench.reports_of(bead_id, position)
+        return next((one.exchange for one in reports if one.exchange.is_final), None)
 
     seen = bench.wait(f"a message {kind}", found)
-    if isinstance(seen, str):
-        raise NotOffered(f"it sends no message {kind}, and reports the task {seen}")
+    report = report_of(seen)
+    if report is not None:
+        said = f"{report.outcome}: {report.reason}"
+        raise NotOffered(f"it sends no message {kind}, and reports the task {said}")
+    if not seen.is_success:
+        raise Broken(f"the message {kind} was refused: {seen.answer}")
     return seen

@@ -43,7 +43,7 @@ class WorkerKit:
         start: StartsWorkers,
         server: RestartableServer,
         folder: Path,
-        limits: Limits = Limits(),
+        limits: Limits,
     ) -> None:
         self._start = start
         self._server = server

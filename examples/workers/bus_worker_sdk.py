@@ -1,6 +1,6 @@
 """The bus worker of the conformance kit, with the worker library.
 
-    shiftboss conformance --worker "python examples/workers/bus_worker.py"
+    shiftboss conformance --worker "python examples/workers/bus_worker_sdk.py"
 
 The title of a task says what to do; put your own work in its place.
 """
@@ -13,16 +13,21 @@ from pathlib import Path
 
 from shiftboss import BusWorker
 from shiftboss.errors import Conflict, NotFound
+from shiftboss.worker.bus_task import BusTask
 
 
 class TaskFailedError(Exception):
     """Its text is the reason."""
 
 
-async def execute(task, instruction: str) -> None:
+def is_there(path: str) -> bool:
+    return Path(path).exists()
+
+
+async def execute(task: BusTask, instruction: str) -> None:
     verb, _, rest = instruction.partition(" ")
     if verb == "wait":
-        while not Path(rest).exists() and not task.is_lost:
+        while not is_there(rest) and not task.is_lost:  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.05)
     elif verb == "fail":
         raise TaskFailedError(rest)
@@ -32,7 +37,7 @@ async def execute(task, instruction: str) -> None:
         raise TaskFailedError(f"unknown instruction: {instruction}")
 
 
-async def hand_over_if_full(task) -> bool:
+async def hand_over_if_full(task: BusTask) -> bool:
     """`context 0.7`: this much of the context is used, unless another worker has freed it."""
     verb, _, usage = task.title.partition(" ")
     if verb != "context" or task.resume_from:
