@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
@@ -86,13 +87,14 @@ def recovers(bench: PacketBench) -> None:
     _go(packet)
     _expect_all_once(bench, packet)
     reports = bench.reports(packet)
-    before = {one.key for one in reports if one in bench.proxy.exchanges[:crashed]}
-    # A report whose answer the crash has lost is sent again first, under its key.
-    later = [
-        one
-        for one in reports
-        if one in bench.proxy.exchanges[crashed:] and (one.key is None or one.key not in before)
-    ]
+    known = {one.key for one in reports if one in bench.proxy.exchanges[:crashed]} - {None}
+    # A report whose answer the crash has lost may be sent again first, under its key.
+    later = list(
+        dropwhile(
+            lambda one: one.operation != "register" and one.key in known,
+            (one for one in reports if one in bench.proxy.exchanges[crashed:]),
+        )
+    )
     if later[0].operation != "register":
         raise Broken(f"its first report after the restart is {later[0].operation}, not register")
     if any(one.arguments.get("task_id") == "task-1" for one in later):
