@@ -63,6 +63,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     },
     "Server and set-up": {
         "doctor": "cli.commands.server.doctor:doctor",
+        "conformance": "cli.commands.server.conformance:conformance",
         "clean": "cli.commands.runs.clean:clean",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",

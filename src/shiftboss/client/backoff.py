@@ -13,6 +13,8 @@ from shiftboss.client.errors import ServerUnreachable
 
 FIRST_DELAY_SECONDS: Final = 0.2
 DELAY_SECONDS_MAX: Final = 5.0
+# The longest wait that a server may ask for.
+RETRY_AFTER_SECONDS_MAX: Final = 60.0
 
 CALL_SECONDS_MAX: Final = 4.0
 CONNECT_SECONDS_MAX: Final = 2.0

@@ -25,6 +25,9 @@ _ERROR_BY_STATUS: Final = {404: NotFound, 409: Conflict, 422: InvalidRequest}
 
 
 class ServerUnreachable(ShiftbossError):
+    """`retry_after_seconds` is how long the server asks to wait before the next attempt."""
+
+    retry_after_seconds = 0.0
     code = "server_unreachable"
     status = 503
     title = "The server cannot be reached"

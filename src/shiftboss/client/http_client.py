@@ -26,7 +26,7 @@ from uuid import uuid4
 import httpx2
 from pydantic import ValidationError
 
-from shiftboss.client.backoff import backoff_delays
+from shiftboss.client.backoff import RETRY_AFTER_SECONDS_MAX, backoff_delays
 from shiftboss.client.errors import (
     ServerBusy,
     ServerUnreachable,
@@ -37,7 +37,7 @@ from shiftboss.client.errors import (
     parse_json_object,
 )
 from shiftboss.client.server_address import TIMEOUT, Server
-from shiftboss.errors import InvalidRequest
+from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
 from shiftboss.protocol.problems import invalid_request
 
@@ -130,7 +130,8 @@ class HttpClient:
                 log.info("%s: %s; trying again", request.path, error.detail)
                 if on_failure is not None:
                     on_failure(error)
-            await asyncio.sleep(next(delays))
+                delay = max(next(delays), error.retry_after_seconds)
+            await asyncio.sleep(delay)
 
     def send_blocking(self, request: ServerRequest) -> ServerReply:
         """One exchange, from a thread."""
@@ -149,8 +150,8 @@ class HttpClient:
         while True:
             try:
                 return self.send_blocking(request)
-            except ServerUnreachable:
-                delay = next(delays)
+            except ServerUnreachable as error:
+                delay = max(next(delays), error.retry_after_seconds)
                 if time.monotonic() + delay > deadline:
                     raise
             time.sleep(delay)
@@ -202,9 +203,26 @@ def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
     document = parse_json_object(response.content)
     if response.is_success and document is not None and document.keys() >= set(members):
         return ServerReply(document, response.content)
+    raise _error_of(response, document)
+
+
+def _error_of(response: httpx2.Response, document: dict[str, Any] | None) -> ShiftbossError:
     is_retryable = is_retryable_status(response.status_code)
+    error: ServerUnreachable
     if not response.is_success and document is not None and is_problem(document):
         problem = error_from_problem(response.status_code, document)
-        raise ServerBusy(problem) if is_retryable else problem
-    error_class = ServerUnreachable if is_retryable else UnrecognizedReply
-    raise error_class(f"the reply ({response.status_code}) is not from a Shiftboss server")
+        if not is_retryable:
+            return problem
+        error = ServerBusy(problem)
+    else:
+        error_class = ServerUnreachable if is_retryable else UnrecognizedReply
+        error = error_class(f"the reply ({response.status_code}) is not from a Shiftboss server")
+    error.retry_after_seconds = _retry_after_seconds(response)
+    return error
+
+
+def _retry_after_seconds(response: httpx2.Response) -> float:
+    """Bounded: a proxy that asks for a day must not stop a worker for that long."""
+    value = response.headers.get("retry-after", "")
+    is_seconds = value.isascii() and value.isdecimal() and len(value) <= 9
+    return min(float(value), RETRY_AFTER_SECONDS_MAX) if is_seconds else 0.0

@@ -9,9 +9,21 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+import httpx2
+
 from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import new_idempotency_key
-from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
+from shiftboss.client.server_address import TIMEOUT
+from shiftboss.errors import (
+    Conflict,
+    ContractViolations,
+    NotFound,
+    NotHeld,
+    ShiftbossError,
+    StaleEpoch,
+    TaskEnded,
+    UnknownTask,
+)
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
 from shiftboss.worker.heartbeats import HeartbeatThread
 from shiftboss.worker.milestone_reports import MilestoneReports
@@ -83,12 +95,7 @@ class BusTask(MilestoneReports):
         claim = {"commit": commit, "summary": summary} if commit or summary else {}
         while True:
             try:
-                answer = await self._client.call(
-                    "worker_done",
-                    self._members() | claim,
-                    key=self._keys["worker_done"],
-                    timeout=POLL_TIMEOUT,
-                )
+                answer = await self._call_report("worker_done", claim, POLL_TIMEOUT)
             except ContractViolations:
                 # The next `done` is another report.
                 self._keys["worker_done"] = new_idempotency_key()
@@ -100,8 +107,7 @@ class BusTask(MilestoneReports):
         return receipt
 
     async def failed(self, reason: str) -> None:
-        members = self._members() | {"reason": reason}
-        await self._client.call("task_failed", members, key=self._keys["task_failed"])
+        await self._call_report("task_failed", {"reason": reason})
         self._end()
 
     async def heartbeat(
@@ -211,6 +217,22 @@ class BusTask(MilestoneReports):
             if polled["task"] is not None or polled.get("reset"):
                 break
         raise NotHeld(self.bead_id, None)
+
+    async def _call_report(
+        self,
+        name: str,
+        further: dict[str, Any],
+        timeout: httpx2.Timeout = TIMEOUT,  # noqa: ASYNC109 - of the connection, not of the call
+    ) -> dict[str, Any]:
+        """A refusal because the attempt is over ends the task here as well: there is nothing left
+        to report."""
+        try:
+            return await self._client.call(
+                name, self._members() | further, key=self._keys[name], timeout=timeout
+            )
+        except (NotHeld, StaleEpoch, TaskEnded, UnknownTask):
+            self._end()
+            raise
 
     async def _send(self, kind: MessageType, payload: dict[str, Any]) -> dict[str, Any]:
         attempt = {"task_id": self.bead_id, "epoch": self.epoch}

@@ -30,13 +30,15 @@ _PERMANENT: Final = (Conflict, InvalidRequest, UnknownPacket)
 
 class OutboxDelivery:
     """`is_connected` tells whether the server answered the last time; `has_blocked_reports`,
-    whether some reports had to wait although it did."""
+    whether some reports had to wait although it did; `retry_after_seconds`, how long the server
+    asked to wait."""
 
     def __init__(self, outbox: Outbox, server: Server) -> None:
         self.outbox = outbox
         self.server = server
         self.is_connected = True
         self.has_blocked_reports = False
+        self.retry_after_seconds = 0.0
         self._warned_of: set[str] = set()
 
     def deliver(self, own: Entry, deadline: Deadline) -> dict[str, Any]:
@@ -90,10 +92,13 @@ class OutboxDelivery:
 
     @contextmanager
     def _tracking_connection(self) -> Iterator[None]:
+        self.retry_after_seconds = 0.0
         try:
             yield
         except NOT_DELIVERED as error:
             self.is_connected = False
+            if isinstance(error, ServerUnreachable):
+                self.retry_after_seconds = error.retry_after_seconds
             # A server that is down needs no warning: that is what the outbox is for.
             if isinstance(error, UnrecognizedReply | OSError):
                 self._warn(str(error))

@@ -266,6 +266,24 @@ async def test_a_lost_task_is_noticed_and_its_late_result_is_refused(
     assert (found["status"], found["worker"]) == ("active", "other")
 
 
+@pytest.mark.requirement("BUS-06", "BUS-09")
+async def test_a_refused_result_is_not_followed_by_another_one(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        async with BusWorker(NAME, server=relay.url) as worker:
+            taken = await anext(worker.tasks())
+            ask(client, "cancel_task", bead_id="a")
+            with pytest.raises(NotHeld):
+                await taken.done()
+    assert [one for one in relay.operations() if one != "poll_task"] == [
+        "register_worker",
+        "ack_task",
+        "worker_done",
+    ]
+
+
 @pytest.mark.requirement("BUS-09")
 async def test_heartbeats_continue_while_the_work_blocks_the_event_loop(
     server: RunningServer, client: Client

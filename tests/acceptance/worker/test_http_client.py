@@ -40,6 +40,32 @@ async def test_it_retries_with_the_same_key_until_the_server_answers() -> None:
     assert {tuple(received.body.items()) for received in server.received} == {(("a", 1),)}
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_it_waits_as_long_as_the_server_asks(status: int) -> None:
+    busy = Reply(status, problem_of(StoreUnavailable("later")), retry_after="1")
+    replies = iter([busy, ANSWER])
+    asked_at: list[float] = []
+
+    def behaviour(_: Received) -> Reply:
+        asked_at.append(time.monotonic())
+        return next(replies)
+
+    with running_fake_server(behaviour) as server:
+        await HttpClient(Server.at(server.url)).send_until_answered(request())
+    assert asked_at[1] - asked_at[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7.0), ("86400", 60.0), ("-1", 0.0), ("tomorrow", 0.0), ("9" * 400, 0.0), (None, 0.0)],
+)
+def test_a_wait_that_makes_no_sense_is_not_obeyed(value: str | None, seconds: float) -> None:
+    reply = Reply(503, b"<html>", retry_after=value)
+    with running_fake_server(lambda _: reply) as server, pytest.raises(ServerUnreachable) as error:
+        HttpClient(Server.at(server.url)).send_blocking(request())
+    assert error.value.retry_after_seconds == seconds
+
+
 async def test_it_does_not_retry_what_the_server_refuses() -> None:
     with running_fake_server(lambda _: REFUSED) as server:
         client = HttpClient(Server.at(server.url))

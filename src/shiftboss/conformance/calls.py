@@ -1,0 +1,164 @@
+"""Calls of the kit itself: plain HTTP, the bus, and MCP tools, with a record of every exchange."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import httpx2
+
+from shiftboss.client.server_address import Server
+from shiftboss.conformance.checks import Broken
+from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
+from shiftboss.errors import ShiftbossError
+
+CALL_SECONDS: Final = 30.0
+REVISION: Final = "2025-06-18"
+_MCP_HEADERS: Final = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": REVISION,
+}
+
+
+class OwnCallRefused(ShiftbossError):
+    """A mistake of the kit, and not of the worker: the checks end here."""
+
+    code = "own_call_refused"
+
+
+class Answered(NamedTuple):
+    """`is_error`: an HTTP error, or an MCP result that says so."""
+
+    status: int
+    document: dict[str, Any]
+    is_error: bool
+    headers: Mapping[str, str]
+
+
+class ServerCalls:
+    """Raises Broken if there is no answer at all."""
+
+    def __init__(self, server: Server) -> None:
+        self.address = server.address
+        self.exchanges: list[Exchange] = []
+        self._http = server.client()
+        self._numbers = itertools.count(1)
+        self._session: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str) -> Answered:
+        return self._send("GET", path, b"", {})
+
+    def post(
+        self, path: str, body: object, *, key: str | None = None, seconds: float = CALL_SECONDS
+    ) -> Answered:
+        """`body` is sent as JSON, or as it is if it is bytes."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        return self._send("POST", path, content, headers, seconds)
+
+    def bus(self, operation: str, /, **members: object) -> dict[str, Any]:
+        """An operation of the kit's own server, which must succeed."""
+        answered = self.post(f"/bus/{operation}", members)
+        if answered.is_error:
+            detail = f"{operation}: {json.dumps(answered.document)[:300]}"
+            raise OwnCallRefused(f"the kit's own call was refused: {detail}")
+        return answered.document
+
+    def tool(self, name: str, arguments: Mapping[str, object], seconds: float) -> Answered:
+        """An MCP tool."""
+        return self._rpc("tools/call", {"name": name, "arguments": dict(arguments)}, seconds)
+
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """The tools that the server offers, by name."""
+        self._initialize()
+        found: dict[str, dict[str, Any]] = {}
+        cursor: dict[str, Any] = {}
+        while True:
+            result = self._rpc("tools/list", cursor, CALL_SECONDS).document
+            found |= {str(tool.get("name")): tool for tool in result.get("tools") or ()}
+            if not result.get("nextCursor"):
+                return found
+            cursor = {"cursor": result["nextCursor"]}
+
+    @contextmanager
+    def stream(
+        self, path: str, headers: Mapping[str, str], seconds: float
+    ) -> Iterator[httpx2.Response]:
+        """An answer that is read while it comes. Raises Broken if there is none."""
+        exchange = exchange_of("GET", path, headers, b"")
+        self.exchanges.append(exchange)
+        try:
+            with self._http.stream("GET", path, headers=headers, timeout=seconds) as response:
+                exchange.status, exchange.is_delivered = response.status_code, True
+                exchange.answered_at = time.monotonic()
+                yield response
+        except httpx2.HTTPError as error:
+            raise Broken(f"no answer to GET {path}: {error}") from None
+
+    def _initialize(self) -> None:
+        client = {"name": "shiftboss-conformance", "version": "1"}
+        params = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}
+        answered = self._rpc("initialize", params, CALL_SECONDS)
+        session = answered.headers.get("mcp-session-id")
+        self._session = {"Mcp-Session-Id": session} if session else {}
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        self._mcp(note, CALL_SECONDS)
+
+    def _rpc(self, method: str, params: dict[str, Any], seconds: float) -> Answered:
+        with self._lock:
+            number = next(self._numbers)
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        return self._mcp(request, seconds)
+
+    def _mcp(self, request: dict[str, Any], seconds: float) -> Answered:
+        headers = {"Content-Type": "application/json", **_MCP_HEADERS, **self._session}
+        return self._send("POST", "/mcp", json.dumps(request).encode(), headers, seconds)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: dict[str, str],
+        seconds: float = CALL_SECONDS,
+    ) -> Answered:
+        exchange = exchange_of(method, path, headers, content)
+        self.exchanges.append(exchange)
+        try:
+            response = self._http.request(
+                method, path, content=content or None, headers=headers, timeout=seconds
+            )
+        except httpx2.HTTPError as error:
+            detail = str(error) or type(error).__name__
+            raise Broken(f"no answer to {method} {path} ({exchange.operation}): {detail}") from None
+        finally:
+            exchange.answered_at = time.monotonic()
+        content_type = response.headers.get("content-type", "")
+        document = answer_of(path, content_type, response.content) or {}
+        exchange.status, exchange.answer, exchange.is_delivered = (
+            response.status_code,
+            document,
+            True,
+        )
+        is_error = not response.is_success or _is_tool_error(content_type, response.content)
+        return Answered(response.status_code, document, is_error, response.headers)
+
+
+def _is_tool_error(content_type: str, body: bytes) -> bool:
+    if content_type.startswith("text/event-stream"):
+        lines = body.splitlines()
+        body = next((line[5:] for line in reversed(lines) if line.startswith(b"data:")), b"")
+    document = json_object(body)
+    result = document.get("result")
+    return "error" in document or (isinstance(result, dict) and bool(result.get("isError")))

@@ -1,0 +1,1 @@
+"""Checks of a server: every endpoint, tool and message of the documents."""

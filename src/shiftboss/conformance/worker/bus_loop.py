@@ -1,0 +1,141 @@
+"""The loop of a bus worker: register, poll, acknowledge, execute, report, poll again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shiftboss.conformance.checks import Broken, CheckList
+from shiftboss.conformance.exchanges import Exchange
+from shiftboss.conformance.faults import Fault
+from shiftboss.conformance.worker.bench import HEARTBEAT_SECONDS, WORKER
+from shiftboss.conformance.worker.bus_bench import BusBench, is_heartbeat
+
+LOOP: Final[CheckList[BusBench]] = CheckList()
+
+REASON: Final = 'Build failed: "main" is red'
+EMPTY_POLLS: Final = 2
+SETTLE_SECONDS: Final = 0.3
+EMPTY_POLL_MS: Final = 100
+BEATS: Final = 3
+
+
+@LOOP.add("registers", "001", "BUS-02", "It registers under its name before anything else")
+def registers(bench: BusBench) -> None:
+    bench.start_bus_worker()
+    first = bench.next_of("register_worker", 0, "register_worker")
+    calls = [one for one in bench.proxy.exchanges if not one.operation.startswith("mcp:")]
+    if calls[0] is not first:
+        raise Broken(f"its first call is {calls[0].operation}, not register_worker")
+    _expect_own(bench, first)
+
+
+@LOOP.add("polls", "001", "BUS-03", "It waits for tasks with one long poll at a time")
+def polls(bench: BusBench) -> None:
+    position = bench.idle()
+    poll = bench.proxy.exchanges[position - 1]
+    # Its next request, if there is one, is about to come.
+    bench.proxy.wait(lambda: None, SETTLE_SECONDS)
+    requests = [one for one in bench.proxy.exchanges if one.operation == "poll_task"]
+    _expect_own(bench, requests[-1])
+    still_open = [one for one in requests if one.is_open]
+    if len(still_open) > 1:
+        raise Broken(f"{len(still_open)} polls of one worker are open at once: {poll.line()}")
+
+
+@LOOP.add("polls-again", "001", "BUS-03", "After an empty poll it polls again, and registers once")
+def polls_again(bench: BusBench) -> None:
+    bench.idle()
+    fault = bench.proxy.inject(Fault("poll_task", poll_ms=EMPTY_POLL_MS, times=EMPTY_POLLS))
+    position = bench.wire_position()
+    bench.completes()  # the parked poll gets it, the next ones are empty
+    bench.wait("polls after empty polls", lambda: len(fault.met) == EMPTY_POLLS or None)
+    bench.idle()
+    if bench.since(position, "register_worker"):
+        raise Broken("it registered again, although nobody had forgotten it")
+
+
+@LOOP.add("acknowledges", "001", "BUS-05", "It acknowledges a task before it works on it")
+def acknowledges(bench: BusBench) -> None:
+    position = bench.idle()
+    bead_id = bench.submit("done")
+    bench.report_on(bead_id, position)
+    order = [one.operation for one in bench.proxy.exchanges[position:] if one.bead_id == bead_id]
+    if order[0] != "ack_task":
+        raise Broken(f"the first call about the task is {order[0]}, not ack_task")
+    _expect_own(bench, bench.ack_of(bead_id, position))
+
+
+@LOOP.add("reports-done", "001", "BUS-06", "It reports a finished task with worker_done, once")
+def reports_done(bench: BusBench) -> None:
+    position = bench.idle()
+    bead_id = bench.completes()
+    bench.idle()
+    _expect_one_report(bench, bead_id, position)
+    bench.wait_for_status(bead_id, "done")
+
+
+@LOOP.add("reports-failed", "001", "BUS-06", "It reports a failure with the reason, once")
+def reports_failed(bench: BusBench) -> None:
+    position = bench.idle()
+    bead_id = bench.submit(f"fail {REASON}")
+    report = bench.report_on(bead_id, position)
+    if report.outcome != "failed":
+        raise Broken(f"a task that fails was reported {report.outcome}")
+    if report.reason != REASON:
+        raise Broken(f"the reason is {report.reason!r}, not {REASON!r}")
+    bench.idle()
+    _expect_one_report(bench, bead_id, position)
+
+
+@LOOP.add("polls-after-task", "001", "BUS-06", "After a task it polls for the next one")
+def polls_after_task(bench: BusBench) -> None:
+    bench.idle()
+    for _ in range(3):
+        bench.completes()
+    bench.idle()
+
+
+@LOOP.add("unknown-task", "001", "BUS-06", "It fails a task that it does not understand")
+def unknown_task(bench: BusBench) -> None:
+    position = bench.idle()
+    report = bench.report_on(bench.submit("dance the tango"), position)
+    if report.outcome != "failed" or not report.reason:
+        raise Broken(f"it was reported {report.outcome}, with the reason {report.reason!r}")
+
+
+@LOOP.add("heartbeats", "002", "WP-05", "While a task takes long, it sends heartbeats")
+def heartbeats(bench: BusBench) -> None:
+    position = bench.idle()
+    go = bench.file()
+    bead_id = bench.submit(f"wait {go}")
+    bench.ack_of(bead_id, position)
+
+    def enough() -> list[Exchange] | None:
+        beats = [one for one in bench.proxy.exchanges[position:] if is_heartbeat(one)]
+        return beats if len(beats) >= BEATS else None
+
+    beats = bench.wait(f"{BEATS} heartbeats ({HEARTBEAT_SECONDS:g} s apart)", enough)
+    if bench.reports_of(bead_id, position):
+        raise Broken("the task was reported before its file was there")
+    go.touch()
+    report = bench.report_on(bead_id, position)
+    sender = beats[0].arguments.get("name") or beats[0].message.get("worker_id")
+    if sender != WORKER:
+        raise Broken(f"the heartbeat is of {sender!r}, not of {WORKER}")
+    if report.outcome != "done":
+        raise Broken(f"the task was reported failed: {report.reason}")
+    bench.idle()
+
+
+def _expect_own(bench: BusBench, exchange: Exchange) -> None:
+    for name, expected in (("name", WORKER), ("swarm_id", bench.swarm)):
+        if exchange.arguments.get(name) != expected:
+            found = exchange.arguments.get(name)
+            raise Broken(f"{exchange.operation}: {name} is {found!r}, not {expected!r}")
+
+
+def _expect_one_report(bench: BusBench, bead_id: str, position: int) -> None:
+    reports = bench.reports_of(bead_id, position)
+    if len(reports) != 1:
+        names = ", ".join(one.exchange.operation for one in reports)
+        raise Broken(f"{len(reports)} reports on one task: {names}")

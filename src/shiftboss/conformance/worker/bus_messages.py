@@ -1,0 +1,66 @@
+"""Questions and handing over a full context: what a worker may offer beyond the loop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shiftboss.conformance.checks import Broken, CheckList, NotOffered
+from shiftboss.conformance.exchanges import Exchange
+from shiftboss.conformance.worker.bus_bench import BusBench, report_of
+
+MESSAGES: Final[CheckList[BusBench]] = CheckList()
+
+ANSWER: Final = "fail use the staging database"
+CHECKPOINT_MEMBERS: Final = frozenset(
+    {"task_id", "current_step", "files_created", "files_modified", "checkpoint_ready"}
+)
+
+
+@MESSAGES.add("asks", "002", "WP-07", "Blocked, it asks and goes on with the answer")
+def asks(bench: BusBench) -> None:
+    position = bench.idle()
+    bead_id = bench.submit("ask Which database?")
+    sent = _message_or_report(bench, bead_id, position, "blocked")
+    if "Which database?" not in str(sent.payload):
+        raise Broken(f"the question is not in the message: {sent.payload}")
+    question_id = (sent.answer or {}).get("question_id")
+    bench.operator("answer_question", question_id=question_id, answer=ANSWER)
+    report = bench.report_on(bead_id, position)
+    if (report.outcome, report.reason) != ("failed", ANSWER.removeprefix("fail ")):
+        raise Broken(f"it did not follow the answer {ANSWER!r}: {report.outcome} {report.reason}")
+
+
+@MESSAGES.add("hands-over", "002", "WP-06", "At 70% context it hands the task over and stops")
+def hands_over(bench: BusBench) -> None:
+    position = bench.idle()
+    bead_id = bench.submit("context 0.7")
+    sent = _message_or_report(bench, bead_id, position, "context_threshold")
+    missing = CHECKPOINT_MEMBERS - sent.payload.keys()
+    if missing:
+        raise Broken(f"the checkpoint has no {', '.join(sorted(missing))}")
+    if bench.reports_of(bead_id, position)[:-1]:
+        raise Broken("it reported the task that it has handed over")
+    report = bench.report_on(bead_id, position)
+    acks = [one for one in bench.since(position, "ack_task") if one.bead_id == bead_id]
+    if len(acks) < 2 or report.outcome != "done":
+        raise Broken(f"the task was not taken over and finished: {report.outcome} {report.reason}")
+
+
+def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) -> Exchange:
+    """The message, answered. A worker that fails the task instead does not offer it."""
+
+    def found() -> Exchange | None:
+        for exchange in bench.proxy.exchanges[position:]:
+            if exchange.message.get("type") == kind and exchange.is_final:
+                return exchange
+        reports = bench.reports_of(bead_id, position)
+        return next((one.exchange for one in reports if one.exchange.is_final), None)
+
+    seen = bench.wait(f"a message {kind}", found)
+    report = report_of(seen)
+    if report is not None:
+        said = f"{report.outcome}: {report.reason}"
+        raise NotOffered(f"it sends no message {kind}, and reports the task {said}")
+    if not seen.is_success:
+        raise Broken(f"the message {kind} was refused: {seen.answer}")
+    return seen

@@ -1,0 +1,167 @@
+"""What a packet worker does with errors, without a server, and after a crash of its own."""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+from pathlib import Path
+from typing import Final
+
+from shiftboss.conformance.checks import Broken, CheckList
+from shiftboss.conformance.faults import busy, lost_answer
+from shiftboss.conformance.worker.packet_bench import PACKET_ID, Packet, PacketBench
+from shiftboss.conformance.worker.packet_reports import expect_checkpoint
+
+FAULTS: Final[CheckList[PacketBench]] = CheckList()
+
+FAILURE: Final = "Authentication tests failed with 3 failures"
+# Not more than the pauses of a worker that doubles them: the rest is the worker's own patience.
+BUSY_TIMES: Final = 2
+
+
+@FAULTS.add("error-final", "000", "SW-08", "It reports test_failure as not recoverable")
+def error_final(bench: PacketBench) -> None:
+    _expect_error(bench, "test_failure", is_recoverable=False)
+
+
+@FAULTS.add("error-recoverable", "000", "SW-08", "It reports network_error as recoverable")
+def error_recoverable(bench: PacketBench) -> None:
+    _expect_error(bench, "network_error", is_recoverable=True)
+
+
+@FAULTS.add("server-down", "000", "SW-04", "Reports of the time without a server arrive, in order")
+def server_down(bench: PacketBench) -> None:
+    packet = _start_until_second(bench)
+    bench.proxy.is_down = True
+    _go(packet)
+    bench.wait("a report while the server is down", lambda: _lost(bench, packet) or None)
+    bench.proxy.is_down = False
+    _expect_all_once(bench, packet)
+
+
+@FAULTS.add("goes-on", "000", "SW-04", "Without a server it goes on working", required=False)
+def goes_on(bench: PacketBench) -> None:
+    packet = _start_until_second(bench)
+    bench.proxy.is_down = True
+    _go(packet)
+
+    def is_past_second() -> bool | None:
+        checkpoint = packet.checkpoint() or {}
+        return True if checkpoint.get("task_id") == "task-3" or _is_complete(packet) else None
+
+    bench.wait("work on the next task while the server is down", is_past_second)
+    bench.proxy.is_down = False
+    _expect_all_once(bench, packet)
+
+
+@FAULTS.add("server-errors", "000", "SW-04", "Reports that got 503 arrive later, in order")
+def server_errors(bench: PacketBench) -> None:
+    packet = _start_until_second(bench)
+    bench.proxy.inject(busy("progress", 503, times=BUSY_TIMES))
+    _go(packet)
+    _expect_all_once(bench, packet)
+
+
+@FAULTS.add("answer-lost", "000", "SW-07", "A report whose answer was lost is repeated unchanged")
+def answer_lost(bench: PacketBench) -> None:
+    packet = _start_until_second(bench)
+    fault = bench.proxy.inject(lost_answer("progress"))
+    _go(packet)
+    bench.wait("progress", lambda: bool(fault.met) or None)
+    _expect_all_once(bench, packet)
+    lost = fault.met[0]
+    repeats = [
+        one
+        for one in bench.reports(packet, "progress")
+        if one is not lost and one.arguments == lost.arguments
+    ]
+    if not repeats or repeats[0].key != lost.key:
+        raise Broken(f"the report was not repeated with its key and content: {lost.line()}")
+
+
+@FAULTS.add("recovers", "000", "SW-10", "Started again after a crash, it goes on where it was")
+def recovers(bench: PacketBench) -> None:
+    packet = _start_until_second(bench)
+    bench.stop_worker()
+    crashed = bench.wire_position()
+    bench.run(packet)
+    _go(packet)
+    _expect_all_once(bench, packet)
+    reports = bench.reports(packet)
+    known = {one.key for one in reports if one in bench.proxy.exchanges[:crashed]} - {None}
+    # A report whose answer the crash has lost may be sent again first, under its key.
+    later = list(
+        dropwhile(
+            lambda one: one.operation != "register" and one.key in known,
+            (one for one in reports if one in bench.proxy.exchanges[crashed:]),
+        )
+    )
+    if later[0].operation != "register":
+        raise Broken(f"its first report after the restart is {later[0].operation}, not register")
+    if any(one.arguments.get("task_id") == "task-1" for one in later):
+        raise Broken("it did the first task again, although its checkpoint has it")
+
+
+def _start_until_second(bench: PacketBench) -> Packet:
+    """A packet whose second task waits, and whose first was reported."""
+    go = bench.folder / f"go-{bench.number()}"
+    packet = bench.new_packet(["task-1 done", f"task-2 wait {go}", "task-3 done"], with_other=True)
+    bench.run(packet)
+
+    def first_done() -> bool | None:
+        return (
+            any(
+                one.arguments.get("status") == "completed" and one.is_delivered
+                for one in bench.accepted(packet, "progress")
+            )
+            or None
+        )
+
+    bench.wait("progress of task-1", first_done)
+    return packet
+
+
+def _go(packet: Packet) -> None:
+    """Let the second task end."""
+    Path(packet.steps[1].split(" ", 2)[2]).touch()
+
+
+def _lost(bench: PacketBench, packet: Packet) -> bool:
+    return any(not one.is_open and not one.is_delivered for one in bench.reports(packet))
+
+
+def _is_complete(packet: Packet) -> bool:
+    return (packet.checkpoint() or {}).get("event") == "complete"
+
+
+def _expect_all_once(bench: PacketBench, packet: Packet) -> None:
+    """In the end the server knows what a worker without trouble would have told it."""
+    bench.wait_for(packet, "complete")
+    completed = [
+        one.arguments["task_id"]
+        for one in bench.accepted(packet, "progress")
+        if one.arguments.get("status") == "completed"
+    ]
+    if completed != ["task-1", "task-2", "task-3"]:
+        raise Broken(f"the tasks arrived as {completed}")
+    view = bench.on_server(packet)
+    if (view["status"], view["tasks_completed"]) != ("complete", 3):
+        raise Broken(f"the server has {view['tasks_completed']} of 3 tasks, {view['status']}")
+
+
+def _expect_error(bench: PacketBench, error_type: str, *, is_recoverable: bool) -> None:
+    packet = bench.new_packet([f"task-1 error {error_type} {FAILURE}", "task-2 done"])
+    bench.run(packet)
+    report = bench.wait_for(packet, "error")
+    expected = {
+        "packet_id": PACKET_ID,
+        "task_id": "task-1",
+        "error_type": error_type,
+        "message": FAILURE,
+        "recoverable": is_recoverable,
+    }
+    if report.arguments != expected:
+        raise Broken(f"the report is {report.arguments}, not {expected}")
+    checkpoint = report.noted or {}
+    expect_checkpoint(checkpoint, 2)
+    if checkpoint["event"] != "error" or checkpoint["recoverable"] is not is_recoverable:
+        raise Broken(f"the checkpoint is {checkpoint}")

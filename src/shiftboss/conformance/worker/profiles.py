@@ -1,0 +1,102 @@
+"""Running a worker through the checks of its profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from shiftboss.conformance.checks import Broken, Check, Result, chosen, run_checks
+from shiftboss.conformance.own_server import RestartableServer
+from shiftboss.conformance.proxy import RecordingProxy, proxying
+from shiftboss.conformance.worker import (
+    bus_faults,
+    bus_loop,
+    bus_messages,
+    bus_record,
+    packet_faults,
+    packet_reports,
+)
+from shiftboss.conformance.worker.bench import WORKER, Limits
+from shiftboss.conformance.worker.bus_bench import BusBench
+from shiftboss.conformance.worker.packet_bench import PacketBench
+from shiftboss.conformance.worker_process import StartsWorkers
+from shiftboss.errors import InvalidRequest
+
+Profile = Literal["bus", "packet"]
+
+BUS_CHECKS: Final[list[Check[BusBench]]] = [
+    *bus_loop.LOOP,
+    *bus_faults.FAULTS,
+    *bus_messages.MESSAGES,
+    *bus_record.RECORD,
+]
+PACKET_CHECKS: Final[list[Check[PacketBench]]] = [*packet_reports.REPORTS, *packet_faults.FAULTS]
+
+
+class WorkerKit:
+    """`server` is a real one, which the kit may kill. `folder` is for the files of the worker."""
+
+    def __init__(
+        self,
+        start: StartsWorkers,
+        server: RestartableServer,
+        folder: Path,
+        limits: Limits,
+    ) -> None:
+        self._start = start
+        self._server = server
+        self._folder = folder
+        self._limits = limits
+
+    def run(
+        self,
+        profile: Profile,
+        only: Sequence[str] = (),
+        on_result: Callable[[Result], None] = lambda _: None,
+    ) -> list[Result]:
+        with proxying(self._server.url) as proxy:
+            bench: Any = self._bench(profile, proxy)
+            try:
+                bench.prepare()
+                return run_checks(chosen(checks_of(profile), only), bench, on_result)
+            finally:
+                bench.close()
+
+    def detect(self) -> Profile:
+        """The profile by the first report of the worker, which is given both environments."""
+        with proxying(self._server.url) as proxy:
+            bench = self._bench("packet", proxy)
+            assert isinstance(bench, PacketBench)
+            packet = bench.new_packet(["task-1 done"], with_other=True)
+            try:
+                bench.start_worker({**packet.environment, "SHIFTBOSS_WORKER": WORKER})
+                return bench.wait("a first call of the worker", lambda: _profile_of(proxy))
+            except Broken as broken:
+                raise InvalidRequest(
+                    f"profile: cannot tell which one the worker has: {broken}",
+                    field="profile",
+                    hint="give --profile bus or --profile packet",
+                ) from None
+            finally:
+                bench.close()
+
+    def _bench(self, profile: Profile, proxy: RecordingProxy) -> BusBench | PacketBench:
+        folder = self._folder / f"{profile}-{time.monotonic_ns()}"
+        folder.mkdir(parents=True)
+        bench_class = BusBench if profile == "bus" else PacketBench
+        return bench_class(self._server, proxy, self._start, folder, self._limits)
+
+
+def checks_of(profile: Profile) -> Sequence[Check[Any]]:
+    return BUS_CHECKS if profile == "bus" else PACKET_CHECKS
+
+
+def _profile_of(proxy: RecordingProxy) -> Profile | None:
+    for exchange in proxy.exchanges:
+        if exchange.operation == "register":
+            return "packet"
+        if exchange.path.startswith("/bus/") or exchange.path in ("/mcp", "/messages"):
+            return "bus"
+    return None
