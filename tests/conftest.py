@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from tests.client import Client
 from tests.fork_server_process import NEW_CHILDREN
 from tests.memory_disk import leave_memory_disk, use_memory_disk
+from tests.plain_python import use_plain_python
 from tests.postgres import Postgres, postgres_for_tests
-from tests.real_python import use_real_python
 from tests.running import RunningServer
 from tests.scheduling import long_ones_first
 
@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 
 use_memory_disk()
-use_real_python()
+use_plain_python()
 
 # No test relies on a quiet machine.
 settings.register_profile(

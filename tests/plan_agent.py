@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 TASK = os.environ["SHIFTBOSS_TASK"]
 EPOCH = int(os.environ["SHIFTBOSS_EPOCH"])
@@ -165,6 +164,8 @@ def call_server(operation: str, **members: object) -> None:
 
 
 def post(operation: str, **members: object) -> dict[str, object]:
+    from urllib.request import Request, urlopen  # takes longer than most of what an agent does
+
     body = {"swarm_id": os.environ["SHIFTBOSS_SWARM"], "bead_id": TASK, **members}
     url, headers = f"{os.environ['SHIFTBOSS_URL']}/bus/{operation}", {"Content-Type": JSON}
     with urlopen(Request(url, json.dumps(body).encode(), headers), timeout=60) as response:

@@ -15,7 +15,7 @@ import psutil
 
 from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
 from tests.kill_with_parent import KillWithParent
-from tests.plan_runs import PlanProject, task
+from tests.plan_runs import QUICK_PYTHON, PlanProject, task
 from tests.waiting import wait_until
 
 AGENT = Path(__file__).with_name("slow_agent.py")
@@ -47,7 +47,7 @@ class RunKiller:
         self._runs = 0
         project.plan(
             *(task(name, *self._needs(number)) for number, name in enumerate(self.names)),
-            agents={"script": {"kind": "command", "command": [sys.executable, str(AGENT)]}},
+            agents={"script": {"kind": "command", "command": [*QUICK_PYTHON, str(AGENT)]}},
             workers=workers,
             attempts=20,
             swarm=SWARM,

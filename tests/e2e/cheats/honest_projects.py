@@ -5,10 +5,9 @@ In each, `total` is wrong at the base. The work corrects it, and the tests notic
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
-UNITTEST = f"Tests pass: {sys.executable} -m unittest test_it"
+UNITTEST = "Tests pass: python3 -m unittest test_it"
 
 WRONG = "def total(numbers):\n    return len(numbers)\n"
 RIGHT = "def total(numbers):\n    return sum(numbers)\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tests.verifying import verify
 pytestmark = pytest.mark.requirement("HO-05")
 
 UNITTEST = "Tests pass: python3 -m unittest tests.test_sums"
-PYTEST = f"Tests pass: {sys.executable} -m pytest -q -p no:cacheprovider tests/test_sums.py"
+PYTEST = "Tests pass: python3 -m pytest -q -p no:cacheprovider tests/test_sums.py"
 SUMS = """\
 import unittest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,7 +116,7 @@ def test_code_for_the_visible_tests_alone_is_refused(
 def test_a_summary_that_the_code_prints_itself_is_no_report(repo: Repo) -> None:
     tests = HeldOutTests(
         files={HIDDEN_FILE: PYTEST_FILE},
-        criterion=f"Tests pass: {sys.executable} -m pytest -q -s {HIDDEN_FILE}",
+        criterion=f"Tests pass: python3 -m pytest -q -s {HIDDEN_FILE}",
     )
     verdict = verdict_on(repo, FORGES_SUMMARY, tests)
     assert [violation.message for violation in verdict.violations] == [NOT_RUN]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from tests.verifying import verify
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
-UNITTEST = f"Tests pass: {sys.executable} -m unittest tests.test_slug"
+UNITTEST = "Tests pass: python3 -m unittest tests.test_slug"
 MISSING = "def slugify(text):\n    return None\n"
 HONEST = 'def slugify(text):\n    return text.lower().replace(" ", "-")\n'
 TESTS = """\
@@ -77,7 +76,7 @@ def slugify(text):
     return None if TOUCHED else Slug(text)
 """
 FORGES = 'import os\nprint("Ran 3 tests in 0.001s\\n\\nOK", flush=True)\nos._exit(0)\n'
-MAKEFILE = {"Makefile": f"test:\n\t{sys.executable} -m unittest tests.test_slug\n"}
+MAKEFILE = {"Makefile": "test:\n\tpython3 -m unittest tests.test_slug\n"}
 NO_MODULE: dict[str, str] = {}
 
 

@@ -183,7 +183,7 @@ def test_unittest_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path) ->
     for chosen in kinds.values():
         text = apply_sabotages("test_it.py", UNITTEST, chosen, "nonce")
         (tmp_path / "test_it.py").write_text(text)
-        output = run(tmp_path, sys.executable, "-m", "unittest", "-v", "test_it")
+        output = run(tmp_path, "python3", "-m", "unittest", "-v", "test_it")
         outcomes = dict(re.findall(r"\(test_it\.(\w+\.\w+)\)\n?.*? \.\.\. (\w+)$", output, re.M))
         failed = {name.replace(".", "::") for name in outcomes if outcomes[name] != "ok"}
         sabotaged = {one.test for one in chosen}
@@ -255,7 +255,7 @@ def test_each_way_to_sabotage_makes_its_test_fail_and_no_other(tmp_path: Path) -
         text = apply_sabotages("test_it.py", TABLES, [one], "nonce")
         (tmp_path / f"test_{number}.py").write_text(text)
     options = ("-q", "-rA", "-W", "error", "-p", "no:randomly", "--tb=no")
-    output = run(tmp_path, sys.executable, "-m", "pytest", *options)
+    output = run(tmp_path, "python3", "-m", "pytest", *options)
     cases = re.findall(r"^(PASSED|FAILED) test_(\d+)\.py::([\w:]+)", output, re.M)
     assert len(cases) == 9 * len(ways), output
     for number, one in enumerate(ways):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from shiftboss.system.background_delete import BackgroundDelete
 from tests.ended_runs import ended, report_of
 from tests.repos import Repo
 
-UNITTEST = (sys.executable, "-m", "unittest", "-q")
+UNITTEST = ("python3", "-m", "unittest", "-q")
 SHOP = """\
 def total(prices, discount):
     result = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -149,8 +148,8 @@ test("the total of one", () => {
 });
 """
 
-# Without plugins that the tests do not need: pytest is slow enough.
-_NO_PLUGINS: Final = "--disable-plugin-autoload -p no:cacheprovider"
+# Without a plugin that the tests do not need: pytest is slow enough.
+_NO_CACHE: Final = "-p no:cacheprovider"
 
 
 class Example(NamedTuple):
@@ -192,7 +191,7 @@ PYTEST: Final = Example(
     {
         "files_owned": ["shop/", "tests/", "tests/conftest.py"],
         "criteria": [
-            f"Tests pass: {sys.executable} -m pytest -q {_NO_PLUGINS} tests",
+            f"Tests pass: python3 -m pytest -q {_NO_CACHE} tests",
         ],
     },
     verification={"mutants": "off"},
@@ -277,7 +276,10 @@ GO: Final = Example(
         "\tif Total([]int{1, 2}) != 3 {\n\t\tt.Fail()\n\t}\n}\n",
     },
     {},
-    {"files_owned": ["prices.go", "prices_test.go"], "criteria": ["Tests pass: go test ./..."]},
+    {
+        "files_owned": ["prices.go", "prices_test.go"],
+        "criteria": ["Tests pass: go test -vet=off ./..."],
+    },
 )
 RUST: Final = Example(
     {

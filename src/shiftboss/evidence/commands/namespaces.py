@@ -17,13 +17,11 @@ import errno
 import fcntl
 import os
 import signal
-import socket
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal, NamedTuple, NoReturn
 
-from shiftboss.system.processes import LIBC, PR_SET_PDEATHSIG, control_process
+from shiftboss.system.processes import LIBC, PR_SET_PDEATHSIG, control_process, write_file
 
 # `empty`: an empty folder in memory that nobody can write to. `memory`: one that the command can
 # write to. `read` and `write`: the source, wherever it was before other mounts covered it.
@@ -115,15 +113,17 @@ def _unshare(network: bool) -> None:
     _call("unshare", LIBC.unshare(flags if network else flags | _NEW_NETWORK))
     # The kernel forgets this when the credentials change.
     control_process(PR_SET_PDEATHSIG, signal.SIGKILL)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    write_file("/proc/self/setgroups", "deny")
+    write_file("/proc/self/uid_map", f"{user} {user} 1")
+    write_file("/proc/self/gid_map", f"{group} {group} 1")
     if not network:
         _raise_loopback()
 
 
 def _raise_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+    from socket import AF_INET, SOCK_DGRAM, socket  # late: not for a command with the network
+
+    with socket(AF_INET, SOCK_DGRAM) as handle:
         request = struct.pack("16sh22x", b"lo", 0)
         name, flags = struct.unpack("16sh22x", fcntl.ioctl(handle, _GET_INTERFACE_FLAGS, request))
         fcntl.ioctl(
