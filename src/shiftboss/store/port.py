@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
+from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
@@ -356,7 +357,8 @@ class Store(Protocol):
 
     `write` answers after the commit, never before. Writes of one partition (a swarm id) run one
     after the other, in the order of the calls. `read` sees every write that was answered. A failed
-    commit raises StoreUnavailable for every use case in it.
+    commit raises StoreUnavailable for every use case in it: OutcomeUnknown if a crash may bring it
+    back, StoreDamaged if the database is no longer to be trusted.
     """
 
     name: str
@@ -395,8 +397,8 @@ class Store(Protocol):
         the leader finds the work in its next round."""
         ...
 
-    def failing(self) -> str | None:
-        """The error, while the database refuses writes; else None."""
+    def failing(self) -> StoreUnavailable | None:
+        """What a caller would be told, while the database refuses writes; else None."""
         ...
 
     async def close(self) -> None:

@@ -91,7 +91,7 @@ class PostgresStore:
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._writers = [
-            GroupWriter(f"shiftboss-writer-{number}", self._run_batch, on_commit)
+            GroupWriter(f"shiftboss-writer-{number}", self._run_batch, on_commit, self._probe)
             for number in range(WRITERS)
         ]
         for writer in self._writers:
@@ -117,7 +117,7 @@ class PostgresStore:
         with self._session() as session:
             session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
-    def failing(self) -> str | None:
+    def failing(self) -> StoreUnavailable | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)
 
     async def close(self) -> None:
@@ -147,8 +147,15 @@ class PostgresStore:
         if session.commit_in_doubt:
             # If it was done, its events have not been passed on here.
             self._loop.call_soon_threadsafe(self._listener.catch_up)
-            return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
+
+    def _probe(self) -> StoreUnavailable | None:
+        try:
+            with self._session() as session:
+                session.probe()
+        except psycopg.Error as error:
+            return _unreachable(error)
+        return None
 
     @contextmanager
     def _session(self) -> Iterator[PostgresSession]:
@@ -166,10 +173,3 @@ def _unreachable(error: psycopg.Error) -> StoreUnavailable:
     )
     unavailable.__cause__ = error
     return unavailable
-
-
-def _in_doubt() -> StoreUnavailable:
-    return StoreUnavailable(
-        "the connection was lost during the commit, which may or may not have been done",
-        hint="send the same report again; with its Idempotency-Key it counts once",
-    )
