@@ -84,12 +84,14 @@ class SqliteStore:
 
     def _read(self, use_case: UseCase[T]) -> T:
         session: SqliteSession | None = getattr(self._local, "session", None)
+        damage = self._watch.check_files()
+        if session is None and damage is not None:
+            raise damage.repeated()  # another file may be at the path
         try:
             if session is None:
                 session = SqliteSession(self.path, read_only=True, watch=self._watch)
                 self._local.session = session
                 self._sessions.append(session)
-            self._watch.check_files()
             with session.snapshot():
                 return use_case(SqlTransaction(session))
         except SqliteSession.driver_error as error:
