@@ -27,17 +27,16 @@ class RunningServer:
     """`RunningServer(database).start()`; the address is `.url`.
 
     `start` after `stop` or `kill` reuses the port and the database. `settings` are further
-    fields of ServerSettings. With an `environment`, it is not forked.
+    fields of ServerSettings. With an `environment`, it is started without forking.
     """
 
     def __init__(
         self,
         database: str | Path,
-        environment: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
         self.database = str(database)
-        self._environment = environment
+        self.environment: Mapping[str, str] | None = None
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
@@ -49,8 +48,8 @@ class RunningServer:
         self._process = start_python(
             ["-c", _SERVE, settings],
             stderr=self._log,
-            environment=self._environment,
-            forked=self._environment is None,
+            environment=self.environment,
+            forked=self.environment is None,
         )
         self.url = self._first_line(self._process)
         if not self.url:

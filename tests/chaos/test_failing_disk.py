@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler"),
-    pytest.mark.requirement("OWN-09", "OWN-10"),
+    pytest.mark.requirement("OWN-21"),
 ]
 
 _SOURCE = Path(__file__).with_name("failing_disk.c")
@@ -34,11 +34,11 @@ class Disk:
         )
         self._mode = folder / "mode"
         self._mode.write_bytes(b"\0")
-        environment = os.environ | {
+        self.server = RunningServer(folder / "shiftboss.db")
+        self.server.environment = os.environ | {
             "LD_PRELOAD": str(library),
             "SHIFTBOSS_TEST_DISK": str(self._mode),
         }
-        self.server = RunningServer(folder / "shiftboss.db", environment)
 
     def set(self, mode: str) -> None:
         with self._mode.open("r+b") as file:

@@ -12,12 +12,16 @@ from shiftboss.store.sqlite.store import SqliteStore
 DEFAULT_DATABASE = Path(STATE_FOLDER) / DATABASE_FILE
 
 
+def is_postgres(address: str | Path) -> bool:
+    return str(address).startswith(("postgresql://", "postgres://"))
+
+
 def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:
     """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file.
 
     `cache_rows` is for SQLite, where only one server writes.
     """
-    if str(address).startswith(("postgresql://", "postgres://")):
+    if is_postgres(address):
         # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
 

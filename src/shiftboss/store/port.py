@@ -344,9 +344,16 @@ class Transaction(
     RunTransaction,
     Protocol,
 ):
-    """Reads and writes of one use case: all are committed, or none."""
+    """Reads and writes of one use case: all are committed, or none.
+
+    The epoch of a new attempt has to be above `epoch_floor`: attempts up to it may have been handed
+    out by a server whose database was replaced by a backup.
+    """
 
     polls: ParkedPolls
+
+    @property
+    def epoch_floor(self) -> int: ...
 
 
 UseCase = Callable[[Transaction], T]

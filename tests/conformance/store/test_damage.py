@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-09", "OWN-10")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-21")]
 
 EVENTS = 60
 
@@ -35,21 +36,24 @@ async def filled(path: str) -> None:
         await store.write(add_events)
 
 
+def remove(path: str | Path) -> None:
+    Path(path).unlink()
+
+
 def rot(path: str | Path, at: int, length: int = 200) -> None:
-    with open(path, "r+b") as file:
+    with Path(path).open("r+b") as file:
         file.seek(at)
         file.write(b"\xa5" * length)
 
 
-def pages_of(path: str, table: str) -> list[int]:
-    """Where the pages of the table are in the file."""
-    with sqlite3.connect(path) as connection:
+def page_of(path: str, table: str) -> int:
+    """Where the first page of the table is in the file."""
+    with closing(sqlite3.connect(path)) as connection:
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         (root,) = connection.execute(
             "SELECT rootpage FROM sqlite_schema WHERE name = ?", [table]
         ).fetchone()
-    connection.close()
-    return [(root - 1) * size]
+    return int((root - 1) * size)
 
 
 async def refused(path: str) -> StoreDamaged:
@@ -60,7 +64,7 @@ async def refused(path: str) -> StoreDamaged:
 
 async def test_a_rotten_page_keeps_the_server_from_starting(sqlite_path: str) -> None:
     await filled(sqlite_path)
-    (root,) = pages_of(sqlite_path, "events")
+    root = page_of(sqlite_path, "events")
     rot(sqlite_path, root)
     error = await refused(sqlite_path)
     assert "shiftboss fsck --db" in (error.hint or "")
@@ -71,7 +75,7 @@ async def test_a_rotten_page_under_a_running_server_ends_the_writing(
     sqlite_path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await filled(sqlite_path)
-    (root,) = pages_of(sqlite_path, "events")
+    root = page_of(sqlite_path, "events")
     async with opened(sqlite_path) as store:
         rot(sqlite_path, root)
         with pytest.raises(StoreDamaged):
@@ -85,7 +89,7 @@ async def test_a_rotten_page_under_a_running_server_ends_the_writing(
 
 async def test_a_write_that_meets_a_rotten_page_fails_the_whole_batch(sqlite_path: str) -> None:
     await filled(sqlite_path)
-    (root,) = pages_of(sqlite_path, "events")
+    root = page_of(sqlite_path, "events")
     async with opened(sqlite_path) as store:
         assert isinstance(store.store, SqliteStore)
         store.store._writing.session._connection.execute("PRAGMA shrink_memory")
@@ -108,9 +112,9 @@ async def test_a_file_that_is_deleted_or_replaced_is_not_written_to(
         await store.write(add_swarm_with_event)
         if replaced:
             shutil.copy(path, f"{path}.copy")
-            os.replace(f"{path}.copy", path)
+            shutil.move(f"{path}.copy", path)
         else:
-            path.unlink()
+            remove(path)
         with pytest.raises(StoreDamaged, match="replaced" if replaced else "deleted"):
             await store.write(add_event)
         with pytest.raises(StoreDamaged):
@@ -120,13 +124,13 @@ async def test_a_file_that_is_deleted_or_replaced_is_not_written_to(
 
 async def test_a_deleted_file_is_noticed_without_a_write(sqlite_path: str) -> None:
     async with opened(sqlite_path) as store:
-        Path(sqlite_path).unlink()
+        remove(sqlite_path)
         with pytest.raises(StoreDamaged):  # nothing was read before
             await store.read(lambda tx: tx.swarm(SWARM))
         assert isinstance(store.store.failing(), StoreDamaged)
 
 
-async def crashed(store: OpenStore, folder: Path) -> str:
+def crashed(store: OpenStore, folder: Path) -> str:
     """The files as a killed server would leave them."""
     folder.mkdir()
     for name in ("", "-wal", "-shm"):
@@ -139,7 +143,7 @@ async def copy_after_writes(sqlite_path: str, folder: Path) -> str:
         await store.write(add_swarm_with_event)
         for _ in range(20):
             await store.write(add_event)
-        return await crashed(store, folder)
+        return crashed(store, folder)
 
 
 def log_bytes(path: str) -> int:
@@ -159,7 +163,7 @@ async def test_a_crash_alone_loses_nothing_and_is_no_damage(
 async def test_a_torn_end_of_the_log_is_no_damage(sqlite_path: str, tmp_path: Path) -> None:
     """A power failure within a commit: the index says nothing, and the last frame is incomplete."""
     path = await copy_after_writes(sqlite_path, tmp_path / "crashed")
-    Path(f"{path}-shm").unlink()
+    remove(f"{path}-shm")
     rot(f"{path}-wal", log_bytes(path) - 300)
     assert check_log(Path(path)) is None
     async with opened(path) as store:
@@ -172,7 +176,7 @@ async def test_a_rotten_frame_of_the_log_is_noticed(
 ) -> None:
     path = await copy_after_writes(sqlite_path, tmp_path / "crashed")
     if not keeps_index:
-        Path(f"{path}-shm").unlink()
+        remove(f"{path}-shm")
     rot(f"{path}-wal", log_bytes(path) // 2)
     assert "acknowledged are lost" in (await refused(path)).detail
 
@@ -190,7 +194,7 @@ async def test_a_file_or_log_that_is_gone_after_a_crash_is_noticed(
     sqlite_path: str, tmp_path: Path, name: str
 ) -> None:
     path = await copy_after_writes(sqlite_path, tmp_path / "crashed")
-    Path(path + name).unlink()
+    remove(path + name)
     await refused(path)
 
 
@@ -210,7 +214,7 @@ class FailingConnection:
         self._connection = connection
         self._code = code
 
-    def execute(self, text: str, *parameters: object) -> sqlite3.Cursor:
+    def execute(self, text: str, *parameters: Any) -> sqlite3.Cursor:
         if text == "COMMIT":
             self._connection.execute("ROLLBACK")
             error = sqlite3.OperationalError("disk I/O error")
@@ -251,7 +255,7 @@ async def test_a_full_disk_at_the_commit_has_changed_nothing(sqlite_path: str) -
 
 async def test_a_damaged_file_is_not_locked_by_the_refused_server(sqlite_path: str) -> None:
     await filled(sqlite_path)
-    (root,) = pages_of(sqlite_path, "events")
+    root = page_of(sqlite_path, "events")
     rot(sqlite_path, root)
     for _ in range(2):
         try:

@@ -41,8 +41,10 @@ class PostgresSession:
         node: str,
         channel: str,
         polls: ParkedPolls = NO_PARKED_POLLS,
+        epoch_floor: int = 0,
     ) -> None:
         """`node` announces its commits on `channel`."""
+        self.epoch_floor = epoch_floor
         self._connection = connection
         self._cursor = connection.cursor()
         self._queries = _queries()

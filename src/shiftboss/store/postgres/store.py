@@ -49,6 +49,7 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         self._url = url
         self._node = secrets.token_hex(8)
+        self._epoch_floor = 0
         self._exit = AsyncExitStack()
 
     async def open(
@@ -88,6 +89,7 @@ class PostgresStore:
         self._listener = Listener(
             parameters, self._node, self._channels.events, self._in_snapshot, on_commit, on_gap
         )
+        self._epoch_floor = await self._in_snapshot(_read_epoch_floor)
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._writers = [
@@ -161,9 +163,17 @@ class PostgresStore:
     def _session(self) -> Iterator[PostgresSession]:
         connection = take_connection(self._pool)
         try:
-            yield PostgresSession(connection, self._node, self._channels.events, self._polls)
+            yield PostgresSession(
+                connection, self._node, self._channels.events, self._polls, self._epoch_floor
+            )
         finally:
             self._pool.putconn(connection)
+
+
+def _read_epoch_floor(session: PostgresSession) -> int:
+    """It changes only while no server is running."""
+    row = session.fetch_one("epoch_floor", {})
+    return row[0] if row else 0
 
 
 def _unreachable(error: psycopg.Error) -> StoreUnavailable:

@@ -199,3 +199,13 @@ DELETE FROM events WHERE swarm_id = :swarm_id;
 -- name: delete_swarm
 -- Deletes assignments and retries, too.
 DELETE FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: epoch_floor
+SELECT coalesce(max(epoch_floor), 0) FROM restores;
+
+-- name: add_restore
+INSERT INTO restores (at_ms, backup, epoch_floor) VALUES (:at_ms, :backup, :epoch_floor);
+
+-- name: highest_epoch
+-- Only for restoring a backup: it reads every task.
+SELECT coalesce(max(epoch), 0) FROM tasks;

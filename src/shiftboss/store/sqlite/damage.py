@@ -48,13 +48,14 @@ def error_code(error: BaseException) -> int:
 class DamageWatch:
     """Of one database file. Its methods may be called on any thread.
 
-    `damage` is what every later write is told.
+    `damage` is what every later write is told. `is_changed`: another file, or none, is at the path.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files: dict[str, FileIdentity | None] = {}
         self.damage: StoreDamaged | None = None
+        self.is_changed = False
 
     @property
     def note_file(self) -> Path:
@@ -86,15 +87,20 @@ class DamageWatch:
 
     # -- before the file is opened
 
+    def check_note(self) -> None:
+        """Raises StoreDamaged if the file was found damaged before."""
+        if not self.note_file.exists():
+            return
+        reason = self.note_file.read_text(encoding="utf-8", errors="replace").strip()
+        raise StoreDamaged(
+            f"{self._path} was found damaged: {reason}",
+            hint=f"{restore_hint(self._path)}; if it is intact after all, remove the note: "
+            f"rm {shlex.quote(str(self.note_file))}",
+        )
+
     def check_closed_file(self) -> None:
         """Raises StoreDamaged. Nobody may have the file open."""
-        if self.note_file.exists():
-            reason = self.note_file.read_text(encoding="utf-8", errors="replace").strip()
-            raise StoreDamaged(
-                f"{self._path} was found damaged: {reason}",
-                hint=f"{restore_hint(self._path)}; if it is intact after all, remove the note: "
-                f"rm {shlex.quote(str(self.note_file))}",
-            )
+        self.check_note()
         if not _has_content(self._path):
             if _has_content(Path(f"{self._path}-wal")):
                 raise self.found("the file is gone, and its write-ahead log is still there")
@@ -117,6 +123,7 @@ class DamageWatch:
             found = _identity(path)
             if found != remembered:
                 reason = "was deleted" if found is None else "was replaced by another file"
+                self.is_changed = True
                 name = Path(path).name
                 return self.found(f"{name} {reason} while the server had it open", keep=not found)
         return None

@@ -68,6 +68,7 @@ class SqliteSession:
     ) -> None:
         mode = "ro" if read_only else "rw"
         self._watch = watch or DamageWatch(path)
+        self.epoch_floor = 0
         self.is_broken = False
         self._is_committing = False
         self._connection = sqlite3.connect(
@@ -115,6 +116,11 @@ class SqliteSession:
                 self._connection.executescript(
                     f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {number};\nCOMMIT;"
                 )
+
+    def read_epoch_floor(self) -> None:
+        """It changes only while no server is running."""
+        row = self.fetch_one("epoch_floor", {})
+        self.epoch_floor = row[0] if row else 0
 
     def prepare_log(self) -> None:
         """Extend the write-ahead log to its full length in advance.

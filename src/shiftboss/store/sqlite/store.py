@@ -54,7 +54,7 @@ class SqliteStore:
         on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
         polls: ParkedPolls = NO_PARKED_POLLS,
     ) -> None:
-        self._lock = await asyncio.to_thread(_lock_file, self.path)
+        self._lock = await asyncio.to_thread(lock_file, self.path)
         try:
             self._writing = await asyncio.to_thread(self._open_writing, polls)
         except SqliteSession.driver_error as error:
@@ -85,8 +85,8 @@ class SqliteStore:
     def _read(self, use_case: UseCase[T]) -> T:
         session: SqliteSession | None = getattr(self._local, "session", None)
         damage = self._watch.check_files()
-        if session is None and damage is not None:
-            raise damage.repeated()  # another file may be at the path
+        if session is None and damage is not None and self._watch.is_changed:
+            raise damage.repeated()
         try:
             if session is None:
                 session = SqliteSession(self.path, read_only=True, watch=self._watch)
@@ -123,7 +123,7 @@ class SqliteStore:
         os.close(self._lock)
 
 
-def _lock_file(path: Path) -> int:
+def lock_file(path: Path) -> int:
     """Lock `<database>.lock` while the server runs; the system releases the lock when it dies."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

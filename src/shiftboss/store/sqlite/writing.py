@@ -38,6 +38,7 @@ class WritingSession:
             self._session.migrate()
             self._session.check()
             self._session.prepare_log()
+            self._session.read_epoch_floor()
         except (sqlite3.Error, StoreDamaged) as error:
             self._session.close()
             damage = watch.damage_of(error)
@@ -87,6 +88,7 @@ class WritingSession:
             # First the new one: the last connection that is closed would write to the file.
             self._session = self._open()
             self._session.check()
+            self._session.read_epoch_floor()
         except StoreDamaged as damage:
             return damage
         except (sqlite3.Error, MemoryError) as error:
