@@ -147,12 +147,19 @@ class SwarmTransaction(Protocol):
     def next_retry_at_ms(self) -> int | None: ...
 
     # -- cleaning
-    def swarms_completed_before(self, at_ms: int, limit: int) -> list[str]: ...
-
     def delete_events(self, swarm_id: str, limit: int) -> int: ...
 
+    def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
+        """Delete the oldest events up to the first that is not older than `before_ms`, and never
+        the newest; how many."""
+        ...
+
+    def delete_task(self, swarm_id: str, task_id: str) -> None:
+        """Delete the task with all its rows. Its events and receipts stay."""
+        ...
+
     def delete_swarm(self, swarm_id: str) -> None:
-        """Delete the swarm with all its rows."""
+        """Delete the swarm with all its rows, and release its repos. Its receipts stay."""
         ...
 
 

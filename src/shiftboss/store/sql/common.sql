@@ -183,9 +183,6 @@ WHERE state = 'scheduled' AND due_at_ms <= :now_ms ORDER BY due_at_ms LIMIT :lim
 -- name: next_retry_at_ms
 SELECT min(due_at_ms) FROM retries WHERE state = 'scheduled';
 
--- name: swarms_completed_before
-SELECT swarm_id FROM swarms WHERE completed_at_ms < :at_ms ORDER BY completed_at_ms LIMIT :limit;
-
 -- name: delete_events
 -- The oldest first, but never the newest: the next id continues from it.
 DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
