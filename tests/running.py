@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,11 +27,16 @@ class RunningServer:
     """`RunningServer(database).start()`; the address is `.url`.
 
     `start` after `stop` or `kill` reuses the port and the database. `settings` are further
-    fields of ServerSettings.
+    fields of ServerSettings. With an `environment`, it is started without forking.
     """
 
-    def __init__(self, database: str | Path, **settings: object) -> None:
+    def __init__(
+        self,
+        database: str | Path,
+        **settings: object,
+    ) -> None:
         self.database = str(database)
+        self.environment: Mapping[str, str] | None = None
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
@@ -39,7 +45,12 @@ class RunningServer:
     def start(self) -> RunningServer:
         assert self._process is None, "the server is running"
         settings = json.dumps(self._settings)
-        self._process = start_python(["-c", _SERVE, settings], stderr=self._log)
+        self._process = start_python(
+            ["-c", _SERVE, settings],
+            stderr=self._log,
+            environment=self.environment,
+            forked=self.environment is None,
+        )
         self.url = self._first_line(self._process)
         if not self.url:
             self.kill()

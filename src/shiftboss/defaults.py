@@ -12,6 +12,8 @@ ADDRESS: Final = f"http://{HOST}:{PORT}"
 STATE_FOLDER: Final = ".shiftboss"
 DATABASE_FILE: Final = "shiftboss.db"
 RUNS_FOLDER: Final = "runs"
+# Beside the database file.
+BACKUPS_FOLDER: Final = "backups"
 
 # As plans name it.
 DEFAULT_AGENT: Final = "claude"

@@ -50,7 +50,9 @@ ShiftbossError
     │   └── CiUnavailable
     ├── VerificationPending
     ├── TreeUnavailable
-    └── DatabaseInUse
+    ├── DatabaseInUse
+    ├── OutcomeUnknown           the change may have been made; repeat it with its key
+    └── StoreDamaged             no more writes until the operator has restored the database
 """
 
 from __future__ import annotations
@@ -465,3 +467,30 @@ class TreeUnavailable(StoreUnavailable):
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
     title = "Another server is using this database"
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The commit failed in a way that does not tell whether it will be found after a crash."""
+
+    code = "outcome_unknown"
+    title = "It is unknown whether the change was made"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            detail,
+            hint="send the same request again in a moment; with its Idempotency-Key it counts once",
+            facts={"retry_after_seconds": 1},
+        )
+
+
+class StoreDamaged(StoreUnavailable):
+    """The file of the database is damaged, or is not the one that the server has opened."""
+
+    code = "store_damaged"
+    title = "The database is damaged"
+    # A person has to act first.
+    retry_after_seconds = 60.0
+
+    def repeated(self) -> StoreDamaged:
+        """For another caller."""
+        return StoreDamaged(self.detail, hint=self.hint)

@@ -65,6 +65,8 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "doctor": "cli.commands.server.doctor:doctor",
         "conformance": "cli.commands.server.conformance:conformance",
         "clean": "cli.commands.runs.clean:clean",
+        "backup": "cli.commands.server.backups:backup",
+        "restore": "cli.commands.server.backups:restore",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
         "policy": "cli.commands.contract.policy:policy",

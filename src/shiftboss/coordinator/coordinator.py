@@ -35,7 +35,7 @@ from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
@@ -170,7 +170,7 @@ class Coordinator:
         await self._exit.aclose()
 
     async def check_health(self) -> None:
-        """Raises StoreUnavailable when the database cannot be read, or refused the last writes."""
+        """Raises StoreUnavailable when the database cannot be read, or refuses writes."""
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
                 await self.store.read(lambda tx: tx.next_retry_at_ms())
@@ -179,8 +179,12 @@ class Coordinator:
                 f"the database has not answered for {HEALTH_SECONDS} s"
             ) from None
         failing = self.store.failing()
+        if isinstance(failing, StoreDamaged):
+            raise failing.repeated()
         if failing is not None:
-            raise StoreUnavailable(failing, hint="workers keep their reports until it recovers")
+            raise StoreUnavailable(
+                failing.detail, hint="workers keep their reports until it recovers"
+            )
 
 
 async def _run_all(duties: list[Duty]) -> None:

@@ -277,12 +277,24 @@ class ReleaseFilesRequest(BusRequest):
 
 
 class DeleteSwarmRequest(BusRequest):
-    """The swarm must be complete. Its receipts stay."""
+    """Its work must be over, unless `force` is set. Its receipts stay. With `dry_run`, nothing is
+    deleted."""
+
+    force: bool = False
+    dry_run: bool = False
 
 
 class DeleteSwarmAnswer(Answer):
+    """What the swarm had, and in `live` what of it was not over. `last_event_id` is the number of
+    its events, unless old ones were deleted before."""
+
     success: bool
     swarm_id: str
+    deleted: bool
+    tasks: int
+    packets: int
+    last_event_id: int
+    live: list[str]
 
 
 class ReleaseFilesAnswer(Answer):

@@ -5,15 +5,18 @@ savepoints. A use case that fails before it has written leaves nothing to undo: 
 and the others continue. If one fails after it has written, the whole batch is rolled back and run
 again, with a savepoint for each use case. Use cases have no effect outside their transaction, so
 running them again is safe.
+
+A commit that failed may be found after a crash all the same. Then nobody is told that nothing was
+changed, and the batch is not run again here: its callers repeat it with their keys.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from shiftboss.errors import ShiftbossError, StoreUnavailable
+from shiftboss.errors import OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import UseCase
 from shiftboss.store.transaction import SqlTransaction
@@ -45,6 +48,10 @@ class WriteSession(Session, Protocol):
 
     driver_error: type[Exception]
 
+    def refusal(self, error: Exception) -> StoreUnavailable:
+        """What the callers are told when the driver raised `error`, at a commit or before one."""
+        ...
+
     def transaction(self) -> SqlTransaction:
         """For one use case."""
         ...
@@ -70,6 +77,10 @@ class _DirtyFailure(Exception):
     """A use case failed after it had written."""
 
 
+# After these, the batch is not run again.
+_FINAL: Final = (OutcomeUnknown, StoreDamaged)
+
+
 def run_batch(session: WriteSession, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
     """Run and commit all. Every use case has an outcome; only committed events are returned."""
     for run_one in (_run_bare, _run_in_savepoint):
@@ -79,10 +90,11 @@ def run_batch(session: WriteSession, use_cases: Sequence[UseCase[Any]]) -> Batch
             session.commit()
         except _DirtyFailure:
             session.rollback()
-        except session.driver_error as error:
+        except (session.driver_error, MemoryError) as error:
+            refusal = session.refusal(error)
             session.rollback()
-            if run_one is _run_in_savepoint:
-                return _nothing_committed(error, len(use_cases))
+            if run_one is _run_in_savepoint or isinstance(refusal, _FINAL):
+                return _all_refused(refusal, len(use_cases))
         except BaseException:
             session.rollback()
             raise
@@ -113,7 +125,9 @@ def _run_all(
 def _run_bare(session: WriteSession, tx: SqlTransaction, use_case: UseCase[Any]) -> Outcome:
     try:
         return Outcome(use_case(tx))
-    except session.driver_error as error:
+    except (session.driver_error, MemoryError) as error:
+        if isinstance(session.refusal(error), StoreDamaged):
+            raise
         raise _DirtyFailure from error
     except Exception as error:
         if tx.wrote:
@@ -125,26 +139,30 @@ def _run_in_savepoint(session: WriteSession, tx: SqlTransaction, use_case: UseCa
     session.savepoint()
     try:
         return Outcome(use_case(tx))
-    except session.driver_error as error:
+    except (session.driver_error, MemoryError) as error:
+        refusal = session.refusal(error)
+        if isinstance(refusal, StoreDamaged):
+            raise
         try:
             session.rollback_to_savepoint()
         except session.driver_error:
             # A full disk or a lost connection undoes the whole batch. This error is the cause.
             raise error from None
-        return Outcome(error=_unavailable(error))
+        return Outcome(error=refusal)
     except Exception as error:  # noqa: BLE001 (any error of a use case is its outcome)
         session.rollback_to_savepoint()
         return Outcome(error=error)
 
 
-def _nothing_committed(error: Exception, count: int) -> BatchResult:
-    return BatchResult([Outcome(error=_unavailable(error)) for _ in range(count)], [])
+def _all_refused(refusal: StoreUnavailable, count: int) -> BatchResult:
+    return BatchResult([Outcome(error=refusal) for _ in range(count)], [])
 
 
-def _unavailable(error: Exception) -> ShiftbossError:
-    unavailable = StoreUnavailable(
-        f"the database refused the change: {error}",
+def nothing_changed(error: Exception) -> StoreUnavailable:
+    reason = str(error) or type(error).__name__
+    refusal = StoreUnavailable(
+        f"the database refused the change: {reason}",
         hint="nothing was changed; send the same report again",
     )
-    unavailable.__cause__ = error
-    return unavailable
+    refusal.__cause__ = error
+    return refusal

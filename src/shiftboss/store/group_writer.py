@@ -1,6 +1,10 @@
 """The writer thread: runs all waiting use cases, commits them together, then answers.
 
 One fsync serves every use case that was submitted while the previous one was under way.
+
+After a refused batch the thread probes the database by itself, with growing pauses, until it
+accepts writes again: `failing` does not depend on another caller. While all is well, nothing is
+probed.
 """
 
 from __future__ import annotations
@@ -9,10 +13,10 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, RunLater
 from shiftboss.store.port import CommitListener, UseCase
 
@@ -23,6 +27,10 @@ T = TypeVar("T")
 WAITING_MAX = 50_000
 # Limits how long one commit keeps its first caller waiting.
 BATCH_MAX = 512
+PROBE_SECONDS = 0.25
+PROBE_SECONDS_MAX = 5.0
+# What a store says about the database itself. Other errors of this kind come from use cases.
+_REFUSALS = frozenset({StoreUnavailable, OutcomeUnknown, StoreDamaged})
 
 
 class EarlyFuture(asyncio.Future[T]):
@@ -39,23 +47,29 @@ class _Job(NamedTuple):
 
 
 RunBatch = Callable[[Sequence[UseCase[Any]]], BatchResult]
+# Commits something that changes nothing; why that failed, or None.
+Probe = Callable[[], StoreUnavailable | None]
 
 
 class GroupWriter:
-    """Runs batches on a thread of its own. Only that thread calls `run_batch`.
+    """Runs batches on a thread of its own. Only that thread calls `run_batch` and `probe`.
 
     `failing` says what is wrong while the database refuses writes.
     """
 
-    def __init__(self, name: str, run_batch: RunBatch, on_commit: CommitListener) -> None:
+    def __init__(
+        self, name: str, run_batch: RunBatch, on_commit: CommitListener, probe: Probe
+    ) -> None:
         self._run_batch = run_batch
         self._on_commit = on_commit
+        self._probe = probe
+        self._probe_seconds = PROBE_SECONDS
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
         self._submitted: list[_Job] = []
         self._waiting = 0
         self._closed = False
-        self.failing: str | None = None
+        self.failing: StoreUnavailable | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -90,22 +104,37 @@ class GroupWriter:
         jobs: list[_Job] = []
         while not (ended and not jobs):
             if not jobs:
-                ended = self._dequeue(jobs, wait=True)
+                ended = self._wait_for_jobs(jobs)
             while not ended and len(jobs) < BATCH_MAX and not self._queue.empty():
-                ended = self._dequeue(jobs, wait=False)
+                ended = self._dequeue(jobs)
             # Every server runs partitions in the same order. Two servers on one database then take
             # their row locks in the same order and cannot deadlock.
             batch, jobs = sorted(jobs[:BATCH_MAX], key=_partition_of), jobs[BATCH_MAX:]
             if batch:
                 self._commit(batch)
 
-    def _dequeue(self, jobs: list[_Job], *, wait: bool) -> bool:
+    def _wait_for_jobs(self, jobs: list[_Job]) -> bool:
+        """Append to `jobs`; meanwhile, probe a database that refuses writes. True when the writer
+        was closed."""
+        while self.failing is not None and not isinstance(self.failing, StoreDamaged):
+            try:
+                return self._dequeue(jobs, self._probe_seconds)
+            except Empty:
+                self._probe_again()
+        return self._dequeue(jobs)
+
+    def _dequeue(self, jobs: list[_Job], seconds: float | None = None) -> bool:
         """Append to `jobs`. True when the writer was closed."""
-        submitted = self._queue.get(block=wait)
+        submitted = self._queue.get(timeout=seconds)
         if submitted is None:
             return True
         jobs += submitted
         return False
+
+    def _probe_again(self) -> None:
+        refusal = self._probe()
+        self._probe_seconds = min(2 * self._probe_seconds, PROBE_SECONDS_MAX)
+        self._note(refusal)
 
     def _commit(self, batch: list[_Job]) -> None:
         try:
@@ -114,21 +143,27 @@ class GroupWriter:
             result = BatchResult([Outcome(error=error)] * len(batch), [])
         if len(batch) == 1:
             _answer_early(batch[0].future, result.outcomes[0])
-        self._note_failure(result)
+        self._note_outcomes(result.outcomes)
         self._loop.call_soon_threadsafe(self._answer, batch, result)
 
-    def _note_failure(self, result: BatchResult) -> None:
-        """Note whether the database refuses writes, and log it once when that begins."""
-        refused = [
+    def _note_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Any outcome but a refusal by the database shows that it works."""
+        refusals = [
             outcome.error
-            for outcome in result.outcomes
-            if isinstance(outcome.error, StoreUnavailable)
+            for outcome in outcomes
+            if isinstance(outcome.error, StoreUnavailable) and type(outcome.error) in _REFUSALS
         ]
-        if len(refused) < len(result.outcomes):
-            self.failing = None
-        elif self.failing is None:
-            self.failing = refused[0].detail
-            log.error("the database refuses writes: %s", self.failing)
+        self._note(refusals[0] if len(refusals) == len(outcomes) else None)
+
+    def _note(self, refusal: StoreUnavailable | None) -> None:
+        """Note whether the database refuses writes, and log when that begins and ends."""
+        if refusal is not None and self.failing is None:
+            log.error("the database refuses writes: %s", refusal.detail)
+        elif refusal is None and self.failing is not None:
+            log.warning("the database accepts writes again")
+        if refusal is None:
+            self._probe_seconds = PROBE_SECONDS
+        self.failing = refusal
 
     def _answer(self, batch: list[_Job], result: BatchResult) -> None:
         self._waiting -= len(batch)

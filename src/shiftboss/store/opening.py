@@ -13,6 +13,10 @@ from shiftboss.store.sqlite.store import SqliteStore
 DEFAULT_DATABASE = Path(STATE_FOLDER) / DATABASE_FILE
 
 
+def is_postgres(address: str | Path) -> bool:
+    return str(address).startswith(("postgresql://", "postgres://"))
+
+
 def store_at(
     address: str | Path,
     *,
@@ -23,7 +27,7 @@ def store_at(
 
     `cache_rows` is for SQLite, where only one server writes; `deadlines` are for PostgreSQL.
     """
-    if str(address).startswith(("postgresql://", "postgres://")):
+    if is_postgres(address):
         # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
 

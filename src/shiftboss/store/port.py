@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
+from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
@@ -151,12 +152,19 @@ class SwarmTransaction(Protocol):
     def next_retry_at_ms(self) -> int | None: ...
 
     # -- cleaning
-    def swarms_completed_before(self, at_ms: int, limit: int) -> list[str]: ...
-
     def delete_events(self, swarm_id: str, limit: int) -> int: ...
 
+    def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
+        """Delete the oldest events up to the first that is not older than `before_ms`, and never
+        the newest; how many."""
+        ...
+
+    def delete_task(self, swarm_id: str, task_id: str) -> None:
+        """Delete the task with all its rows. Its events and receipts stay."""
+        ...
+
     def delete_swarm(self, swarm_id: str) -> None:
-        """Delete the swarm with all its rows."""
+        """Delete the swarm with all its rows, and release its repos. Its receipts stay."""
         ...
 
 
@@ -348,9 +356,16 @@ class Transaction(
     RunTransaction,
     Protocol,
 ):
-    """Reads and writes of one use case: all are committed, or none."""
+    """Reads and writes of one use case: all are committed, or none.
+
+    The epoch of a new attempt has to be above `epoch_floor`: attempts up to it may have been handed
+    out by a server whose database was replaced by a backup.
+    """
 
     polls: ParkedPolls
+
+    @property
+    def epoch_floor(self) -> int: ...
 
     def hold_term(self, term: int) -> bool:
         """Whether `term` is the current one. If so, no other server can become the leader before
@@ -377,7 +392,8 @@ class Store(Transactions, Protocol):
 
     `write` answers after the commit, never before. Writes of one partition (a swarm id) run one
     after the other, in the order of the calls. `read` sees every write that was answered. A failed
-    commit raises StoreUnavailable for every use case in it.
+    commit raises StoreUnavailable for every use case in it: OutcomeUnknown if a crash may bring it
+    back, StoreDamaged if the database is no longer to be trusted.
     """
 
     name: str
@@ -415,8 +431,8 @@ class Store(Transactions, Protocol):
         the leader finds the work in its next round."""
         ...
 
-    def failing(self) -> str | None:
-        """The error, while the database refuses writes; else None."""
+    def failing(self) -> StoreUnavailable | None:
+        """What a caller would be told, while the database refuses writes; else None."""
         ...
 
     async def close(self) -> None:

@@ -275,6 +275,11 @@ class CachedTransaction(SqlTransaction):
         self._cache.without_holds.discard(hold.swarm_id)
         super().put_hold(hold)
 
+    def delete_task(self, swarm_id: str, task_id: str) -> None:
+        super().delete_task(swarm_id, task_id)
+        self._cache.tasks.forget(swarm_id, task_id)
+        self._cache.assignments.forget(swarm_id, task_id)
+
     def delete_swarm(self, swarm_id: str) -> None:
         super().delete_swarm(swarm_id)
         self._cache.clear()

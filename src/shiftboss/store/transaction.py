@@ -11,6 +11,7 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.bus_rows import BusRows, taken_worker
+from shiftboss.store.cleaning_rows import CleaningRows
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
@@ -20,7 +21,7 @@ from shiftboss.store.transaction_part import Parameters, Row, event_text
 EVENTS_SEARCHED_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
+class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows, CleaningRows):
     """Implements `shiftboss.store.port.Transaction`."""
 
     # -- reading
@@ -201,15 +202,12 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
 
     # -- cleaning
 
-    def swarms_completed_before(self, at_ms: int, limit: int) -> list[str]:
-        rows = self._session.fetch_all("swarms_completed_before", {"at_ms": at_ms, "limit": limit})
-        return [row[0] for row in rows]
-
     def delete_events(self, swarm_id: str, limit: int) -> int:
         return self._write("delete_events", {"swarm_id": swarm_id, "limit": limit})
 
     def delete_swarm(self, swarm_id: str) -> None:
         self._write("delete_all_events", {"swarm_id": swarm_id})
+        self._write("release_repos_of_swarm", {"swarm_id": swarm_id})
         self._write("delete_swarm", {"swarm_id": swarm_id})
         self._event_ids.pop(swarm_id, None)
 

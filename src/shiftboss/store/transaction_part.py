@@ -14,7 +14,10 @@ Parameters = Mapping[str, object]
 
 
 class Session(Protocol):
-    """A connection that runs named queries. Each dialect implements one."""
+    """A connection that runs named queries. Each dialect implements one. The epochs of new attempts
+    are above `epoch_floor`."""
+
+    epoch_floor: int
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
 
@@ -73,6 +76,10 @@ class TransactionPart:
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
         self.wrote = False
+
+    @property
+    def epoch_floor(self) -> int:
+        return self._session.epoch_floor
 
     def _write(self, query: str, parameters: Parameters) -> int:
         self.wrote = True

@@ -10,7 +10,7 @@ from shiftboss.errors import StoreUnavailable, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Retry, Transaction
 from tests.conformance.opened import OpenStore
-from tests.conformance.store.rows import SWARM, TASK, add_event, assignment, retry, swarm
+from tests.conformance.store.rows import SWARM, TASK, add_event, assignment, retry
 
 pytestmark = pytest.mark.anyio
 
@@ -180,16 +180,19 @@ async def test_forgotten_retries_are_gone(with_retries: OpenStore) -> None:
     assert [retry.task_id for retry in left] == ["packet-2"]
 
 
-async def test_old_swarms_are_found_by_completion_time(store: OpenStore) -> None:
-    completions = {"open": None, "young": 50, "old": 20, "oldest": 10, "edge": 40}
-
+async def test_old_events_are_pruned_up_to_the_first_young_one(with_swarm: OpenStore) -> None:
     def add_all(tx: Transaction) -> None:
-        for swarm_id, at_ms in completions.items():
-            tx.add_swarm(swarm(swarm_id, completed_at_ms=at_ms))
+        for at_ms in (10, 20, 30, 99, 5, 6):
+            tx.add_event(SWARM, EventKind.TASK_ADDED, at_ms, {})
 
-    await store.write(add_all)
-    assert await store.read(lambda tx: tx.swarms_completed_before(40, 10)) == ["oldest", "old"]
-    assert await store.read(lambda tx: tx.swarms_completed_before(40, 1)) == ["oldest"]
+    await with_swarm.write(add_all)
+    assert await with_swarm.write(lambda tx: tx.prune_events(SWARM, 50, 2)) == 2
+    assert await with_swarm.write(lambda tx: tx.prune_events(SWARM, 50, 2)) == 1
+    assert await with_swarm.write(lambda tx: tx.prune_events(SWARM, 50, 2)) == 0
+    left = await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 10))
+    assert [event.event_id for event in left] == [4, 5, 6], "without gaps"
+    assert await with_swarm.write(lambda tx: tx.prune_events(SWARM, 1000, 100)) == 2
+    assert (await with_swarm.write(add_event)).event_id == 7, "the newest stays"
 
 
 async def test_events_are_deleted_oldest_first_and_the_newest_is_kept(

@@ -64,7 +64,7 @@ async def test_a_second_process_on_the_same_file_is_refused(sqlite_path: str) ->
 def set_page_limit(store: OpenStore, spare_pages: int | None) -> None:
     """Simulate a disk with so many pages; None removes the limit."""
     assert isinstance(store.store, SqliteStore)
-    execute = store.store._sessions[0]._connection.execute
+    execute = store.store._writing.session._connection.execute
     (used,) = execute("PRAGMA page_count").fetchone()
     limit = 2**30 if spare_pages is None else used + spare_pages
     execute(f"PRAGMA max_page_count = {limit}")

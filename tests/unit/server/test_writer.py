@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import StoreDamaged, StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
 from shiftboss.store import group_writer as writing
 from shiftboss.store.batches import BatchResult, Outcome
 from shiftboss.store.group_writer import BATCH_MAX, GroupWriter
 from shiftboss.store.port import UseCase
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -69,8 +70,9 @@ def fails(_: object) -> None:
 async def writer_on(
     run_batch: Callable[[Sequence[UseCase[Any]]], BatchResult],
     on_commit: Callable[[list[Event]], None] = lambda _: None,
+    probe: Callable[[], StoreUnavailable | None] = lambda: None,
 ) -> AsyncIterator[GroupWriter]:
-    writer = GroupWriter("test-writer", run_batch, on_commit)
+    writer = GroupWriter("test-writer", run_batch, on_commit, probe)
     try:
         yield writer
     finally:
@@ -226,3 +228,55 @@ async def test_a_failing_early_listener_does_not_prevent_the_answer() -> None:
         answer.on_commit = fails
         assert await answer == "first"
         assert await writer.submit(gives("second"), "p") == "second"
+
+
+async def test_a_refusing_database_is_probed_until_it_accepts_writes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "PROBE_SECONDS", 0.01)
+    full, probes = StoreUnavailable("the disk is full"), [0]
+
+    def refuse(use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        return BatchResult([Outcome(error=full) for _ in use_cases], [])
+
+    def probe() -> StoreUnavailable | None:
+        probes[0] += 1
+        return full if probes[0] < 3 else None
+
+    async with writer_on(refuse, probe=probe) as writer:
+        with pytest.raises(StoreUnavailable):
+            await writer.submit(gives(1), "p")
+        await eventually(lambda: writer.failing is None, "no other write is needed")
+    assert probes == [3], "a database that accepts writes is left alone"
+
+
+async def test_a_damaged_database_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "PROBE_SECONDS", 0.001)
+    damaged = StoreDamaged("a page is rotten")
+    probes: list[int] = []
+
+    def refuse(use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        return BatchResult([Outcome(error=damaged) for _ in use_cases], [])
+
+    def probe() -> None:
+        probes.append(1)
+
+    async with writer_on(refuse, probe=probe) as writer:
+        for _ in range(20):
+            with pytest.raises(StoreDamaged):
+                await writer.submit(gives(1), "p")
+        assert writer.failing is damaged
+    assert not probes
+
+
+async def test_a_refusal_by_a_rule_says_nothing_about_the_database() -> None:
+    def pending(_: object) -> None:
+        raise VerificationPending("t")
+
+    def run_batch(use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        return BatchResult([Outcome(error=VerificationPending("t")) for _ in use_cases], [])
+
+    async with writer_on(run_batch) as writer:
+        with pytest.raises(VerificationPending):
+            await writer.submit(pending, "p")
+        assert writer.failing is None

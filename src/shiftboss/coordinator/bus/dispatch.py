@@ -21,7 +21,7 @@ from shiftboss.rules.contract.checkpoints import with_instructions
 from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint
+from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint, next_epoch
 from shiftboss.store.port import Transaction
 
 # How many free workers are looked at for one whose poll is parked.
@@ -160,7 +160,7 @@ def assign(
     if former is not None:
         _take_over(tx, former, now_ms)
     task = _with_answers(tx, task)
-    epoch = task.epoch + 1
+    epoch = next_epoch(task, tx.epoch_floor)
     tx.save_task(
         task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
     )

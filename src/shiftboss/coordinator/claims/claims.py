@@ -33,7 +33,7 @@ from shiftboss.rules.claims.handoffs import (
     check_no_claim,
 )
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
+from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved, next_epoch
 from shiftboss.store.port import Transaction
 
 # The worker of a claim without a name, on a task that was never handed out.
@@ -247,7 +247,7 @@ def _open_attempt(tx: Transaction, task: Task, name: str, now_ms: int) -> Assign
         return None
     if task.status == "queued":
         leave_queue(tx, task)
-    epoch = task.epoch + 1
+    epoch = next_epoch(task, tx.epoch_floor)
     tx.save_task(task._replace(status="active", epoch=epoch, worker=name, updated_at_ms=now_ms))
     attempt = Assignment(
         swarm_id=task.swarm_id,

@@ -1,4 +1,7 @@
-"""Deletes swarms that completed long ago, and old idempotency answers, in small transactions."""
+"""Deletes what is older than the retention time, and old idempotency answers.
+
+Every transaction is small, so that the requests of others are not held up.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,19 @@ from functools import partial
 from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.swarms import retention
+from shiftboss.coordinator.swarms.deletion import (
+    EVENTS_PER_TRANSACTION_MAX,
+    TASKS_PER_TRANSACTION_MAX,
+)
 from shiftboss.errors import ShiftbossError
 from shiftboss.store.port import Transaction, Transactions
 
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 3600.0
-SWARMS_PER_ROUND_MAX = 100
-EVENTS_PER_TRANSACTION_MAX = 500
+SWARMS_PER_PAGE = 50
+TASKS_PER_PAGE = 500
 DAY_MS = 86_400_000
 ANSWERS_KEPT_MS = 7 * DAY_MS
 ANSWERS_PER_TRANSACTION_MAX = 500
@@ -41,16 +49,65 @@ class Cleaner:
 
     async def run_once(self) -> int:
         """How many swarms were deleted."""
-        limit_ms = self._clock() - self._retention_ms
-        swarm_ids = await self._store.read(
-            lambda tx: tx.swarms_completed_before(limit_ms, SWARMS_PER_ROUND_MAX)
-        )
-        for swarm_id in swarm_ids:
-            delete_some = partial(_delete_some, swarm_id=swarm_id, limit_ms=limit_ms)
-            while not await self._store.write(delete_some, swarm_id):
-                pass
+        before_ms = self._clock() - self._retention_ms
+        deleted = 0
+        before: tuple[int, str] | None = None
+        while True:
+            page = await self._store.read(
+                partial(
+                    retention.page_of_swarms,
+                    before=before,
+                    before_ms=before_ms,
+                    limit=SWARMS_PER_PAGE,
+                )
+            )
+            for swarm_id in page.over:
+                deleted += await self._delete_swarm(swarm_id, before_ms)
+            for swarm_id in page.others:
+                await self._prune(swarm_id, before_ms)
+            before = page.next_before
+            if before is None:
+                break
         await self._forget_answers()
-        return len(swarm_ids)
+        return deleted
+
+    async def _delete_swarm(self, swarm_id: str, before_ms: int) -> bool:
+        """False if it is in use again."""
+        delete = partial(retention.delete_old_swarm, swarm_id=swarm_id, before_ms=before_ms)
+        while (is_gone := await self._store.write(delete, swarm_id)) is False:
+            pass
+        return bool(is_gone)
+
+    async def _prune(self, swarm_id: str, before_ms: int) -> None:
+        """Old tasks and events of a swarm that goes on."""
+        after: str | None = ""
+        while after is not None:
+            old, after = await self._store.read(
+                partial(
+                    retention.old_tasks,
+                    swarm_id=swarm_id,
+                    after=after,
+                    before_ms=before_ms,
+                    limit=TASKS_PER_PAGE,
+                )
+            )
+            for start in range(0, len(old), TASKS_PER_TRANSACTION_MAX):
+                task_ids = old[start : start + TASKS_PER_TRANSACTION_MAX]
+                prune = partial(
+                    retention.prune_tasks,
+                    swarm_id=swarm_id,
+                    task_ids=task_ids,
+                    before_ms=before_ms,
+                )
+                await self._store.write(prune, swarm_id)
+        prune_events = partial(
+            retention.prune_events,
+            swarm_id=swarm_id,
+            before_ms=before_ms,
+            limit=EVENTS_PER_TRANSACTION_MAX,
+        )
+        while await self._store.write(prune_events, swarm_id) == EVENTS_PER_TRANSACTION_MAX:
+            pass
 
     async def _forget_answers(self) -> None:
         """Repeats come within minutes; a week covers workers that were offline."""
@@ -62,16 +119,3 @@ class Cleaner:
 
 def _forget(tx: Transaction, before_ms: int) -> int:
     return tx.forget_answers(before_ms, ANSWERS_PER_TRANSACTION_MAX)
-
-
-def _delete_some(tx: Transaction, swarm_id: str, limit_ms: int) -> bool:
-    """Delete one portion. True when nothing is left, or when the swarm is active again."""
-    swarm = tx.take_swarm(swarm_id)
-    if swarm is None or swarm.completed_at_ms is None or swarm.completed_at_ms >= limit_ms:
-        return True
-    if tx.has_unfinished_tasks(swarm_id):
-        return True
-    if tx.delete_events(swarm_id, EVENTS_PER_TRANSACTION_MAX):
-        return False
-    tx.delete_swarm(swarm_id)
-    return True

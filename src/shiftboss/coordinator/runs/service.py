@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, reviews, usage
-from shiftboss.coordinator.swarms.deletion import delete_some
-from shiftboss.coordinator.swarms.swarms import check_exists
+from shiftboss.coordinator.swarms import deletion
 from shiftboss.errors import Conflict
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.runs import (
@@ -87,11 +88,14 @@ class RunService:
         self, request: DeleteSwarmRequest, _key: str | None = None
     ) -> DeleteSwarmAnswer:
         """The key is not needed: a swarm that is gone is unknown."""
-        swarm_id = request.swarm_id
-        await self._store.read(lambda tx: check_exists(tx, swarm_id))
-        while not await self._store.write(lambda tx: delete_some(tx, swarm_id), swarm_id):
+        swarm_id, force = request.swarm_id, request.force
+        seen = await self._store.read(lambda tx: deletion.preview(tx, swarm_id))
+        if request.dry_run:
+            return seen
+        delete = partial(deletion.delete_some, swarm_id=swarm_id, force=force)
+        while not await self._store.write(delete, swarm_id):
             pass
-        return DeleteSwarmAnswer(success=True, swarm_id=swarm_id)
+        return seen.model_copy(update={"deleted": True})
 
     # -- pauses
 

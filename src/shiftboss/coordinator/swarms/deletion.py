@@ -1,32 +1,72 @@
-"""Deleting a swarm that is over, in small transactions. Its receipts stay."""
+"""Deleting swarms, in small transactions. Their receipts stay."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.coordinator.swarms.swarms import status
+from shiftboss.coordinator.swarms.live_work import FINISHED, live_work
+from shiftboss.coordinator.swarms.swarms import existing
 from shiftboss.errors import Conflict
-from shiftboss.protocol.bus import DEFAULT_SWARM
+from shiftboss.protocol.runs import DeleteSwarmAnswer
 from shiftboss.store.port import Transaction
 
 EVENTS_PER_TRANSACTION_MAX: Final = 500
+TASKS_PER_TRANSACTION_MAX: Final = 50
 
 
-def delete_some(tx: Transaction, swarm_id: str) -> bool:
-    """Delete one portion. True when nothing is left. Raises Conflict if the swarm is not over."""
+def preview(tx: Transaction, swarm_id: str) -> DeleteSwarmAnswer:
+    """What would be deleted. Raises UnknownSwarm."""
+    existing(tx, swarm_id)
+    last_event = tx.last_event(swarm_id)
+    return DeleteSwarmAnswer(
+        success=True,
+        swarm_id=swarm_id,
+        deleted=False,
+        tasks=sum(tx.task_counts(swarm_id).values()),
+        packets=sum(tx.state_counts(swarm_id).values()),
+        last_event_id=last_event.event_id if last_event else 0,
+        live=live_work(tx, swarm_id),
+    )
+
+
+def check_over(tx: Transaction, swarm_id: str) -> None:
+    """Raises Conflict if anything of the swarm is not over."""
+    live = live_work(tx, swarm_id)
+    if live:
+        raise Conflict(
+            f"swarm {swarm_id} has {', '.join(live)}; nothing was deleted",
+            field="swarm_id",
+            hint=f"`shiftboss status {swarm_id}` says what is left to do; with --force it is "
+            "deleted all the same",
+            facts={"live": live},
+        )
+
+
+def delete_some(tx: Transaction, swarm_id: str, *, force: bool = False) -> bool:
+    """Delete one portion. True when nothing is left. Raises Conflict if the swarm is not over.
+
+    The default swarm begins anew with its next task.
+    """
     if tx.take_swarm(swarm_id) is None:
         return True
-    if swarm_id == DEFAULT_SWARM:
-        raise Conflict("the default swarm always exists; nothing was changed", field="swarm_id")
-    seen = status(tx, swarm_id, frozenset()).status
-    if seen != "complete":
-        raise Conflict(
-            f"swarm {swarm_id} is {seen}, and only a complete one can be deleted; nothing was "
-            "changed",
-            field="swarm_id",
-            hint=f"`shiftboss status {swarm_id}` says what is left to do",
-        )
+    if not force:
+        check_over(tx, swarm_id)
+    return delete_portion(tx, swarm_id)
+
+
+def delete_portion(tx: Transaction, swarm_id: str) -> bool:
+    """Events first, then finished tasks. The last portion has what is still in work, too: as much
+    as there are workers, mostly."""
     if tx.delete_events(swarm_id, EVENTS_PER_TRANSACTION_MAX):
+        return False
+    finished = [
+        task
+        for status in sorted(FINISHED)
+        for task in tx.tasks_with_status(swarm_id, status, TASKS_PER_TRANSACTION_MAX)
+    ]
+    for task in finished[:TASKS_PER_TRANSACTION_MAX]:
+        tx.delete_task(swarm_id, task.task_id)
+    if finished:
         return False
     tx.delete_swarm(swarm_id)
     return True

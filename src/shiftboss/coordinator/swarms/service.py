@@ -103,3 +103,6 @@ class SwarmService:
 
     async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         return await self._store.read(lambda tx: swarms.events_after(tx, swarm_id, event_id, limit))
+
+    async def existing_event_id(self, swarm_id: str, event_id: int) -> int:
+        return await self._store.read(lambda tx: swarms.existing_event_id(tx, swarm_id, event_id))

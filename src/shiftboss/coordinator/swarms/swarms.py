@@ -196,3 +196,11 @@ def _summary(tx: Transaction, row: SwarmRow, polling: frozenset[str] | None) -> 
 def events_after(tx: Transaction, swarm_id: str, event_id: int, limit: int) -> list[Event]:
     existing(tx, swarm_id)
     return tx.events_after(swarm_id, event_id, limit)
+
+
+def existing_event_id(tx: Transaction, swarm_id: str, event_id: int) -> int:
+    """Where a reader continues who has seen `event_id`. If a backup was restored, or the swarm was
+    deleted and created again, that event does not exist: the next ones have lower ids."""
+    existing(tx, swarm_id)
+    last = tx.last_event(swarm_id)
+    return min(event_id, last.event_id if last else 0)

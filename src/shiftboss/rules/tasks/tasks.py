@@ -89,6 +89,11 @@ def attempt_number(task: Task) -> int:
     return task.failures if task.status == "failed" else task.failures + 1
 
 
+def next_epoch(task: Task, floor: int) -> int:
+    """Of the next attempt. Attempts up to `floor` belong to a database that was replaced."""
+    return max(task.epoch, floor) + 1
+
+
 def is_ended(task: Task) -> bool:
     return task.status in ("done", "cancelled")
 

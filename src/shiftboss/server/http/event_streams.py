@@ -42,6 +42,9 @@ class EventStream:
         self._send = send
 
     async def run(self, receive: Receive, *, follow: bool) -> None:
+        swarms = self._coordinator.swarms
+        if self._last:
+            self._last = await swarms.existing_event_id(self._swarm_id, self._last)
         page = await self._page()  # an unknown swarm is refused before the stream starts
         await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await self._write(f"retry: {RECONNECT_MS}\n\n".encode())

@@ -93,7 +93,8 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.DeleteSwarmRequest,
         calls.DeleteSwarmAnswer,
         RunService.delete_swarm,
-        "Delete a complete swarm with its tasks, packets and events. Its receipts stay.",
+        "Delete a swarm whose work is over with its tasks, packets and events, or with force any "
+        "swarm. Its receipts stay.",
         service=_service,
     ),
     "resume_swarm": Operation(

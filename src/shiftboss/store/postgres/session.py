@@ -10,6 +10,8 @@ from typing import cast
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from shiftboss.errors import OutcomeUnknown, StoreUnavailable
+from shiftboss.store.batches import nothing_changed
 from shiftboss.store.postgres.notifications import event_payloads
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.transaction import SqlTransaction
@@ -43,8 +45,10 @@ class PostgresSession:
         node: str,
         channel: str,
         polls: ParkedPolls = NO_PARKED_POLLS,
+        epoch_floor: int = 0,
     ) -> None:
         """`node` announces its commits on `channel`."""
+        self.epoch_floor = epoch_floor
         self._connection = connection
         self._cursor = connection.cursor()
         self._queries = named_queries()
@@ -69,6 +73,15 @@ class PostgresSession:
     def lost_before_commit(self) -> bool:
         """Whether the connection broke before a COMMIT was sent: nothing was done."""
         return self._connection.closed and not (self.commit_in_doubt or self._committed)
+
+    def refusal(self, error: Exception) -> StoreUnavailable:
+        if not self.commit_in_doubt:
+            return nothing_changed(error)
+        unknown = OutcomeUnknown(
+            "the connection was lost during the commit, which may or may not have been done"
+        )
+        unknown.__cause__ = error
+        return unknown
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
         if query in _LOCKING_QUERIES and not self._hold(parameters["swarm_id"]):
@@ -105,12 +118,22 @@ class PostgresSession:
         for payload in event_payloads(self._node, self._added):
             self._execute("announce", {"channel": self._channel, "payload": payload})
         self.commit_in_doubt = True
-        self._cursor.execute("COMMIT")
-        self.commit_in_doubt = False
+        try:
+            self._cursor.execute("COMMIT")
+        finally:
+            # An error that PostgreSQL itself reports ends the transaction: nothing was done.
+            self.commit_in_doubt = (
+                self._connection.pgconn.transaction_status != TransactionStatus.IDLE
+            )
         # PostgreSQL answers the COMMIT of a failed transaction with a rollback, not an error.
         if self._cursor.statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
         self._committed = True
+
+    def probe(self) -> None:
+        """A commit that has to reach the disk, and changes nothing."""
+        with self._connection.transaction():
+            self._cursor.execute("SELECT pg_current_xact_id()")
 
     def rollback(self) -> None:
         if self._connection.pgconn.transaction_status == TransactionStatus.IDLE:

@@ -30,6 +30,8 @@ class Sessions:
         self._node = node
         self._channel = channel
         self._polls = polls
+        # Epochs at or below it may have been handed out before a backup was restored.
+        self.epoch_floor = 0
         self._is_hung = False
         self._hung_until = 0.0
 
@@ -43,7 +45,9 @@ class Sessions:
             raise HungDatabaseError("PostgreSQL did not answer a moment ago")
         connection = self._connect(max(CONNECTION_WAIT_SECONDS - waited_seconds, 0.0))
         try:
-            session = PostgresSession(connection, self._node, self._channel, self._polls)
+            session = PostgresSession(
+                connection, self._node, self._channel, self._polls, self.epoch_floor
+            )
             session.lock_seconds = lock_seconds
             yield session
         finally:

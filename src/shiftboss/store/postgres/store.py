@@ -114,6 +114,7 @@ class PostgresStore:
             on_commit,
             on_gap,
         )
+        self._sessions.epoch_floor = await self._in_snapshot(_read_epoch_floor)
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._locked_swarms = locked_swarms = LockedSwarms(
@@ -121,7 +122,7 @@ class PostgresStore:
         )
         opened.push_async_callback(locked_swarms.close)
         self._writers = [
-            GroupWriter(f"shiftboss-writer-{number}", self._run_some, on_commit)
+            GroupWriter(f"shiftboss-writer-{number}", self._run_some, on_commit, self._probe)
             for number in range(WRITERS)
         ]
         for writer in self._writers:
@@ -150,7 +151,7 @@ class PostgresStore:
         with self._sessions.take() as session:
             session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
-    def failing(self) -> str | None:
+    def failing(self) -> StoreUnavailable | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)
 
     async def close(self) -> None:
@@ -192,8 +193,21 @@ class PostgresStore:
         if session.commit_in_doubt:
             # If it was done, its events have not been passed on here.
             self._loop.call_soon_threadsafe(self._listener.catch_up)
-            return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
+
+    def _probe(self) -> StoreUnavailable | None:
+        try:
+            with self._sessions.take() as session:
+                session.probe()
+        except psycopg.Error as error:
+            return _unreachable(error)
+        return None
+
+
+def _read_epoch_floor(session: PostgresSession) -> int:
+    """It changes only while no server is running."""
+    row = session.fetch_one("epoch_floor", {})
+    return row[0] if row else 0
 
 
 def _unreachable(error: psycopg.Error) -> StoreUnavailable:
@@ -203,10 +217,3 @@ def _unreachable(error: psycopg.Error) -> StoreUnavailable:
     )
     unavailable.__cause__ = error
     return unavailable
-
-
-def _in_doubt() -> StoreUnavailable:
-    return StoreUnavailable(
-        "the connection was lost during the commit, which may or may not have been done",
-        hint="send the same report again; with its Idempotency-Key it counts once",
-    )

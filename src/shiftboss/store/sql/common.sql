@@ -183,9 +183,6 @@ WHERE state = 'scheduled' AND due_at_ms <= :now_ms ORDER BY due_at_ms LIMIT :lim
 -- name: next_retry_at_ms
 SELECT min(due_at_ms) FROM retries WHERE state = 'scheduled';
 
--- name: swarms_completed_before
-SELECT swarm_id FROM swarms WHERE completed_at_ms < :at_ms ORDER BY completed_at_ms LIMIT :limit;
-
 -- name: delete_events
 -- The oldest first, but never the newest: the next id continues from it.
 DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
@@ -210,3 +207,13 @@ SELECT max(at_ms) FROM (
         ORDER BY e.event_id DESC LIMIT 1) AS at_ms FROM swarms AS s
     UNION ALL
     SELECT updated_at_ms FROM assignments WHERE lease_expires_at_ms IS NOT NULL) AS times;
+
+-- name: epoch_floor
+SELECT coalesce(max(epoch_floor), 0) FROM restores;
+
+-- name: add_restore
+INSERT INTO restores (at_ms, backup, epoch_floor) VALUES (:at_ms, :backup, :epoch_floor);
+
+-- name: highest_epoch
+-- Only for restoring a backup: it reads every task.
+SELECT coalesce(max(epoch), 0) FROM tasks;

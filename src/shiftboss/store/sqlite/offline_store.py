@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import Final, TypeVar
 from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.queries import load_migrations
+from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import SqliteStore
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
+from shiftboss.system.file_locks import try_lock
 
 T = TypeVar("T")
 
@@ -49,7 +53,17 @@ class OfflineStore:
         self._session = await self._in_reader(self._open_reading)
 
     def _open_reading(self) -> SqliteSession:
-        session = SqliteSession(self.path, read_only=True)
+        # While somebody has the lock, the file is in use and cannot be checked.
+        lock = None
+        with contextlib.suppress(OSError):  # such as a folder that cannot be written to
+            lock = try_lock(Path(f"{self.path}.lock"))
+        try:
+            if lock is not None:
+                DamageWatch(self.path).check_closed_file()
+            session = SqliteSession(self.path, read_only=True)
+        finally:
+            if lock is not None:
+                os.close(lock)
         latest = load_migrations("sqlite")[-1][0]
         version = session.schema_version
         if version == latest:
@@ -78,7 +92,7 @@ class OfflineStore:
         return result
 
     async def _open_writing(self) -> SqliteStore:
-        store = SqliteStore(self.path, cache_rows=False)
+        store = SqliteStore(self.path, cache_rows=False, checks_file=False)
         deadline = asyncio.get_running_loop().time() + LOCK_SECONDS
         while True:
             try:
@@ -117,7 +131,7 @@ class OfflineStore:
     async def call_leader(self) -> None:
         pass
 
-    def failing(self) -> str | None:
+    def failing(self) -> StoreUnavailable | None:
         return None
 
     async def close(self) -> None:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
+from shiftboss.errors import OutcomeUnknown, StoreUnavailable
+from shiftboss.store.batches import nothing_changed
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
@@ -18,6 +20,7 @@ from shiftboss.store.queries import (
     positional,
 )
 from shiftboss.store.row_cache import CachedTransaction, RowCache
+from shiftboss.store.sqlite.damage import DamageWatch, check_open_file, error_code
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
 
@@ -30,13 +33,26 @@ WAL_PAGES_MAX = 4000
 CACHE_KIBIBYTES = 16_000
 BUSY_TIMEOUT_SECONDS = 10
 EVENTS_PER_STATEMENT = 16
+# The quick check of a file of 100 MB takes about this long.
+CHECK_SECONDS = 1.0
 _EVENTS = re.compile(r"\bevents\b")
+# A COMMIT that fails with one of these has not written its last frame: no crash brings it back.
+_NOT_COMMITTED_CODES = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_READONLY,
+    }
+)
 
 
 class SqliteSession:
     """One connection, used by one thread at a time.
 
-    `row_cache` is for the only session that writes to the file.
+    `row_cache` is for the only session that writes to the file. `watch` is told of damage. After
+    `is_broken`, the session must not be used again.
     """
 
     driver_error: type[Exception] = sqlite3.Error
@@ -48,10 +64,13 @@ class SqliteSession:
         read_only: bool = False,
         row_cache: RowCache | None = None,
         polls: ParkedPolls = NO_PARKED_POLLS,
+        watch: DamageWatch | None = None,
     ) -> None:
         mode = "ro" if read_only else "rw"
-        if not read_only:
-            _make_private(path)
+        self._watch = watch or DamageWatch(path)
+        self.epoch_floor = 0
+        self.is_broken = False
+        self._is_committing = False
         self._connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -73,6 +92,8 @@ class SqliteSession:
         self._collects_events = False
         execute = self._connection.execute
         execute("PRAGMA foreign_keys = ON")
+        # A page that cannot be right is reported when it is read.
+        execute("PRAGMA cell_size_check = ON")
         execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         if not read_only:
             execute("PRAGMA journal_mode = WAL")
@@ -95,6 +116,11 @@ class SqliteSession:
                 self._connection.executescript(
                     f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {number};\nCOMMIT;"
                 )
+
+    def read_epoch_floor(self) -> None:
+        """It changes only while no server is running."""
+        row = self.fetch_one("epoch_floor", {})
+        self.epoch_floor = row[0] if row else 0
 
     def prepare_log(self) -> None:
         """Extend the write-ahead log to its full length in advance.
@@ -160,14 +186,48 @@ class SqliteSession:
     def commit(self) -> None:
         if self._events:
             self._add_events()
+        self._is_committing = True
         self._connection.execute("COMMIT")
+        self._is_committing = False
+
+    def refusal(self, error: Exception) -> StoreUnavailable:
+        damage = self._watch.damage_of(error)
+        if damage is not None:
+            return damage
+        code = error_code(error)
+        if not self._is_committing or {code, code & 0xFF} & _NOT_COMMITTED_CODES:
+            return nothing_changed(error)
+        # The frames of the commit may be in the log, and a crash would bring them back.
+        self.is_broken = True
+        reason = str(error) or type(error).__name__
+        unknown = OutcomeUnknown(f"the commit failed ({reason}) and may or may not last")
+        unknown.__cause__ = error
+        return unknown
 
     def rollback(self) -> None:
+        self._is_committing = False
         self.forget()
         self._events.clear()
-        # On a full disk SQLite rolls back by itself.
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+        try:
+            # On a full disk SQLite rolls back by itself.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            logger.warning("a rollback failed, and the database is opened again: %s", error)
+            self.is_broken = True
+
+    def probe(self) -> None:
+        """A commit that has to reach the disk, and changes nothing."""
+        version = self.schema_version
+        self.begin()
+        self._connection.execute(f"PRAGMA user_version = {version}")
+        self.commit()
+
+    def check(self) -> None:
+        """Raises StoreDamaged if a part of the file that can be checked quickly is damaged."""
+        found = check_open_file(self._connection, CHECK_SECONDS)
+        if found is not None:
+            raise self._watch.found(found)
 
     def savepoint(self) -> None:
         # Insert each event at once, so that an error belongs to its own use case.
@@ -190,9 +250,11 @@ class SqliteSession:
         self._connection.close()
 
 
-def _make_private(path: Path) -> None:
+def create_privately(path: Path) -> None:
     """Create a new database with access for its owner only, because it contains the output of
-    commands. SQLite gives the same mode to its other files. An existing file keeps its mode."""
+    commands. SQLite gives the same mode to its other files. An existing file keeps its mode.
+
+    Call this before a connection is open: closing the file here would drop the locks of SQLite."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
-from shiftboss.store.batches import run_batch
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.row_cache import RowCache
+from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
+from shiftboss.store.sqlite.writing import WritingSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -35,10 +36,15 @@ class SqliteStore:
     name = "sqlite"
     shared = False
 
-    def __init__(self, path: str | Path, *, cache_rows: bool = True) -> None:
+    def __init__(
+        self, path: str | Path, *, cache_rows: bool = True, checks_file: bool = True
+    ) -> None:
+        """`checks_file`: this process does not have the file open yet."""
         # Resolved, so that a symbolic link cannot bypass the lock.
         self.path = Path(path).resolve()
         self._row_cache = RowCache() if cache_rows else None
+        self._checks_file = checks_file
+        self._watch = DamageWatch(self.path)
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
 
@@ -48,25 +54,28 @@ class SqliteStore:
         on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
         polls: ParkedPolls = NO_PARKED_POLLS,
     ) -> None:
-        self._lock = await asyncio.to_thread(_lock_file, self.path)
+        self._lock = await asyncio.to_thread(lock_file, self.path)
         try:
-            session = await asyncio.to_thread(self._open_writing, polls)
+            self._writing = await asyncio.to_thread(self._open_writing, polls)
         except SqliteSession.driver_error as error:
             os.close(self._lock)
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
-        self._sessions.append(session)
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._writer = GroupWriter(
-            "shiftboss-writer", lambda use_cases: run_batch(session, use_cases), on_commit
+            "shiftboss-writer", self._writing.run_batch, on_commit, self._writing.probe
         )
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
 
-    def _open_writing(self, polls: ParkedPolls) -> SqliteSession:
-        session = SqliteSession(self.path, row_cache=self._row_cache, polls=polls)
-        session.migrate()
-        session.prepare_log()
-        return session
+    def _open_writing(self, polls: ParkedPolls) -> WritingSession:
+        if self._checks_file:
+            self._watch.check_closed_file()
+        return WritingSession(self.path, self._watch, self._row_cache, polls)
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
+        if self._watch.damage is not None:
+            raise self._watch.damage.repeated()
         return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
@@ -75,13 +84,20 @@ class SqliteStore:
 
     def _read(self, use_case: UseCase[T]) -> T:
         session: SqliteSession | None = getattr(self._local, "session", None)
+        damage = self._watch.check_files()
+        if session is None and damage is not None and self._watch.is_changed:
+            raise damage.repeated()
         try:
             if session is None:
-                session = self._local.session = SqliteSession(self.path, read_only=True)
+                session = SqliteSession(self.path, read_only=True, watch=self._watch)
+                self._local.session = session
                 self._sessions.append(session)
             with session.snapshot():
                 return use_case(SqlTransaction(session))
         except SqliteSession.driver_error as error:
+            damage = self._watch.damage_of(error)
+            if damage is not None:
+                raise damage.repeated() from error
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
 
     async def lead(
@@ -98,18 +114,19 @@ class SqliteStore:
     async def call_leader(self) -> None:
         pass
 
-    def failing(self) -> str | None:
-        return self._writer.failing
+    def failing(self) -> StoreUnavailable | None:
+        return self._watch.damage or self._writer.failing
 
     async def close(self) -> None:
         await self._writer.close()
         await asyncio.to_thread(self._readers.shutdown)
         for session in self._sessions:
             session.close()
+        self._writing.close()
         os.close(self._lock)
 
 
-def _lock_file(path: Path) -> int:
+def lock_file(path: Path) -> int:
     """Lock `<database>.lock` while the server runs; the system releases the lock when it dies."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

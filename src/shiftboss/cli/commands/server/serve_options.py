@@ -93,7 +93,12 @@ PassEnvironment = Annotated[
 ]
 RetentionDays = Annotated[
     int,
-    typer.Option(metavar="DAYS", min=1, max=36_500, help="How long completed swarms are kept."),
+    typer.Option(
+        metavar="DAYS",
+        min=1,
+        max=36_500,
+        help="How long swarms that are over are kept, and old tasks and events of the others.",
+    ),
 ]
 StatementSeconds = Annotated[
     float,

@@ -1,4 +1,4 @@
-"""shiftboss swarm: create, list, show, pause, resume, clean."""
+"""shiftboss swarm: create, list, show, pause, resume, clean, delete."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 from shiftboss.errors import ShiftbossError
+from shiftboss.rules.documents.wording import pluralize
 
 TASKS_SHOWN_MAX: Final = 100
 
-swarm = typer.Typer(help="Create, list, show and pause swarms.", no_args_is_help=True)
+swarm = typer.Typer(help="Create, list, show, pause and delete swarms.", no_args_is_help=True)
 
 OnlyTask = Annotated[
     str | None, typer.Option("--task", metavar="TASK", help="Only this task, not the whole swarm.")
@@ -209,3 +210,42 @@ def clean(session: ServerSession, swarm_id: SwarmId) -> Output:
             print_line(line)
 
     return Output.of({"removed": removed}, view)
+
+
+@swarm.command()
+@server_command(operator=True)
+def delete(
+    session: ServerSession,
+    swarm_id: SwarmId,
+    apply: Annotated[bool, typer.Option("--apply", help="Delete it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete it even if its work is not over.")
+    ] = False,
+) -> Output:
+    """Show what a swarm has, and delete it with --apply (operator).
+
+    Its tasks, packets, questions and events are deleted from the database. Its receipts stay, and
+    so does what is in git: see `shiftboss clean`. A swarm whose work is not over needs --force:
+    reports of its workers are refused afterwards. The default swarm begins anew.
+
+    \b
+    Example:
+      shiftboss swarm delete login
+      shiftboss swarm delete login --apply
+    """
+    answer = session.call_as_operator("delete_swarm", swarm_id, force=force, dry_run=not apply)
+    return Output(answer, lambda: _show_deletion(parse_answer(answer, "live"), force=force))
+
+
+def _show_deletion(answer: dict[str, Any], *, force: bool) -> None:
+    swarm_id = answer["swarm_id"]
+    contents = f"{pluralize(answer['tasks'], 'task')}, {pluralize(answer['packets'], 'packet')}"
+    if answer["deleted"]:
+        print_line(f"deleted {swarm_id}: {contents}")
+        return
+    print_line(f"{swarm_id}: {contents}, last event {answer['last_event_id']}")
+    if answer["live"]:
+        print_line(f"not over: {', '.join(answer['live'])}")
+    needs_force = ["--force"] if answer["live"] or force else []
+    command = ["shiftboss", "swarm", "delete", swarm_id, "--apply", *needs_force]
+    print_line(f"nothing was deleted; to delete it: {shlex.join(command)}")

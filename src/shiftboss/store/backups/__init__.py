@@ -1,0 +1,1 @@
+"""Backups of a store: made while servers run, verified, and restored while none does."""

@@ -1,0 +1,82 @@
+-- Deleting what is old. All in small portions, by key.
+
+-- name: prune_events
+-- The oldest up to the first that is not old, looking at so many; never the newest: the next id
+-- continues from it. What is left has no gaps.
+DELETE FROM events WHERE swarm_id = :swarm_id
+    AND event_id < (SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id)
+    AND event_id < (
+        SELECT coalesce(min(CASE WHEN at_ms >= :before_ms THEN event_id END), max(event_id) + 1)
+        FROM (SELECT event_id, at_ms FROM events WHERE swarm_id = :swarm_id
+            ORDER BY event_id LIMIT :limit) AS oldest);
+
+-- name: delete_task
+DELETE FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_dependencies
+DELETE FROM task_dependencies
+WHERE swarm_id = :swarm_id AND (task_id = :task_id OR depends_on = :task_id);
+
+-- name: delete_task_assignments
+DELETE FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_retries
+DELETE FROM retries WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_questions
+DELETE FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_salvage
+DELETE FROM salvage WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_handoffs
+DELETE FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_held_out_tests
+DELETE FROM held_out_tests WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_claims
+DELETE FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_reservations
+DELETE FROM reservations WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_scope_requests
+DELETE FROM scope_requests WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_waivers
+DELETE FROM waivers WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_contract_attempts
+DELETE FROM contract_attempts WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_ci_tracking
+DELETE FROM ci_tracking WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_checkpoints
+DELETE FROM checkpoints WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_process_usage
+DELETE FROM process_usage WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_usage_totals
+DELETE FROM usage_totals WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_budgets
+DELETE FROM budgets WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_holds
+DELETE FROM holds WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_landings
+DELETE FROM landings WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_spawn_refusals
+DELETE FROM spawn_refusals WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_task_reviews
+DELETE FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: release_repos_of_swarm
+-- A lock outlives its swarm otherwise: it has no foreign key.
+DELETE FROM repo_locks WHERE swarm_id = :swarm_id;

@@ -1,0 +1,180 @@
+"""Damage of a database file: how it is noticed, and what is said about it.
+
+The first sign of damage ends the writing for good: nothing is acknowledged into a file that may
+lose it. A note beside the file keeps the next server from starting as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Final
+
+from shiftboss.defaults import BACKUPS_FOLDER
+from shiftboss.errors import StoreDamaged
+from shiftboss.store.sqlite.log_check import check_log
+
+log = logging.getLogger(__name__)
+
+# What is stored is not what was written, or cannot be read back.
+_DAMAGE_CODES: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_READ,
+        sqlite3.SQLITE_IOERR_SHORT_READ,
+        sqlite3.SQLITE_IOERR_CORRUPTFS,
+        sqlite3.SQLITE_IOERR_DATA,
+    }
+)
+_DAMAGE_PRIMARY_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# The live tables come first: a check that runs out of time has seen what the next hour depends on.
+_CHECKED_FIRST: Final = ("swarms", "tasks", "assignments", "workers", "queues", "claims")
+
+FileIdentity = tuple[int, int]
+
+
+def _means_damage(error: BaseException) -> bool:
+    code = error_code(error)
+    return code in _DAMAGE_CODES or code & 0xFF in _DAMAGE_PRIMARY_CODES
+
+
+def error_code(error: BaseException) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0) or 0)
+
+
+class DamageWatch:
+    """Of one database file. Its methods may be called on any thread.
+
+    `damage` is what every later write is told. `is_changed`: another file, or none, is at the path.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files: dict[str, FileIdentity | None] = {}
+        self.damage: StoreDamaged | None = None
+        self.is_changed = False
+
+    @property
+    def note_file(self) -> Path:
+        return Path(f"{self._path}.damaged")
+
+    def found(self, reason: str, *, keep: bool = True) -> StoreDamaged:
+        """`keep`: the file stays damaged, so the next server has to know."""
+        if self.damage is None:
+            self.damage = StoreDamaged(f"{self._path}: {reason}", hint=restore_hint(self._path))
+            log.critical(
+                "%s is damaged, and no more writes are accepted: %s. %s",
+                self._path,
+                reason,
+                self.damage.hint,
+            )
+            if keep:
+                self._write_note(reason)
+        return self.damage
+
+    def damage_of(self, error: BaseException) -> StoreDamaged | None:
+        """The damage that the error of a statement means, if it does."""
+        return self.found(str(error)) if _means_damage(error) else None
+
+    def _write_note(self, reason: str) -> None:
+        try:
+            self.note_file.write_text(f"{reason}\n", encoding="utf-8")
+        except OSError as error:  # a disk that fails may refuse this, too
+            log.warning("cannot write %s: %s", self.note_file, error.strerror)
+
+    # -- before the file is opened
+
+    def check_note(self) -> None:
+        """Raises StoreDamaged if the file was found damaged before."""
+        if not self.note_file.exists():
+            return
+        reason = self.note_file.read_text(encoding="utf-8", errors="replace").strip()
+        raise StoreDamaged(
+            f"{self._path} was found damaged: {reason}",
+            hint=f"{restore_hint(self._path)}; if it is intact after all, remove the note: "
+            f"rm {shlex.quote(str(self.note_file))}",
+        )
+
+    def check_closed_file(self) -> None:
+        """Raises StoreDamaged. Nobody may have the file open."""
+        self.check_note()
+        if not _has_content(self._path):
+            if _has_content(Path(f"{self._path}-wal")):
+                raise self.found("the file is gone, and its write-ahead log is still there")
+            return
+        missing = check_log(self._path)
+        if missing is not None:
+            raise self.found(f"writes that were acknowledged are lost from its log: {missing}")
+
+    # -- while it is open
+
+    def remember_files(self) -> None:
+        """From now on these are the files that have to be at their paths."""
+        self._files = {path: _identity(path) for path in (str(self._path), f"{self._path}-wal")}
+
+    def check_files(self) -> StoreDamaged | None:
+        """Two calls of `stat`: some microseconds."""
+        if self.damage is not None:
+            return self.damage
+        for path, remembered in self._files.items():
+            found = _identity(path)
+            if found != remembered:
+                reason = "was deleted" if found is None else "was replaced by another file"
+                self.is_changed = True
+                name = Path(path).name
+                return self.found(f"{name} {reason} while the server had it open", keep=not found)
+        return None
+
+
+def check_open_file(connection: sqlite3.Connection, seconds: float) -> str | None:
+    """The first damage that `PRAGMA quick_check` finds within the time, or None."""
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    names = sorted((name for (name,) in rows), key=lambda name: name not in _CHECKED_FIRST)
+    timer = threading.Timer(seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        for name in names:
+            (found,) = connection.execute(f"PRAGMA quick_check('{name}')").fetchone()
+            if found != "ok":
+                return str(found)
+    except sqlite3.OperationalError as error:
+        if error_code(error) & 0xFF != sqlite3.SQLITE_INTERRUPT:
+            raise
+        log.info("the quick check of the database was ended after %s s", seconds)
+    finally:
+        timer.cancel()
+        timer.join()
+    return None
+
+
+def restore_hint(path: Path) -> str:
+    """The commands that help, as they have to be typed."""
+    database = shlex.quote(str(path))
+    check = f"`shiftboss fsck --db {database}` shows the damage"
+    backups = sorted((path.parent / BACKUPS_FOLDER).glob("*"), key=lambda file: file.name)
+    if not backups:
+        return f"{check}; `shiftboss restore --help` says how to bring a backup back"
+    newest = shlex.quote(str(backups[-1]))
+    return (
+        f"{check}; stop the server, and `shiftboss restore {newest} --force --db {database}` "
+        "brings the newest backup back"
+    )
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _identity(path: str) -> FileIdentity | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - faster, and called for every commit
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
