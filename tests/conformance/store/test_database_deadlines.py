@@ -197,6 +197,30 @@ async def test_a_locked_swarm_holds_up_no_other_swarm_of_its_writer(postgres_url
         assert len(store.commits) == before + 1
 
 
+async def test_writes_of_a_swarm_stay_in_order_when_its_lock_is_free_again(
+    postgres_url: str,
+) -> None:
+    async with bounded(postgres_url, lock=60.0) as store:
+        (other,) = neighbours(SWARM, 1)
+        await store.write(partial(add_swarm_with_event, swarm_id=other), other)
+        assert isinstance(store.store, PostgresStore)
+        waiting = store.store._locked_swarms._waiting
+        with row_lock(postgres_url):
+            with row_lock(postgres_url, other):
+                locked = asyncio.ensure_future(store.write(add_event))
+                await eventually(lambda: SWARM in waiting, "one use case waits for its lock")
+                first = asyncio.ensure_future(
+                    store.write(partial(add_event, swarm_id=other), other)
+                )
+                await eventually(lambda: other in waiting, "another one waits behind it")
+            # Its lock is free, and its first write still waits.
+            second = asyncio.ensure_future(store.write(partial(add_event, swarm_id=other), other))
+            await eventually(lambda: waiting[other] == 2, "the second write queues up")
+            assert not any(call.done() for call in (first, second))
+        events = await asyncio.gather(locked, first, second)
+        assert [event.event_id for event in events] == [2, 2, 3]
+
+
 async def test_a_swarm_that_stays_locked_is_an_error_and_recovers(postgres_url: str) -> None:
     async with bounded(postgres_url, lock=0.2) as store:
         with row_lock(postgres_url):

@@ -14,6 +14,8 @@ from shiftboss.errors import LeadershipLost
 from shiftboss.store.deadlines import DatabaseDeadlines
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
+from shiftboss.store.postgres.leadership import RELEASED
+from shiftboss.store.postgres.notifications import Channels, listen
 from shiftboss.store.postgres.session import named_queries
 from shiftboss.store.postgres.store import PostgresStore
 from shiftboss.system.elapsed import elapsed_seconds
@@ -233,8 +235,13 @@ async def test_a_leader_that_stops_hands_over_at_once(postgres_url: str) -> None
     async with (
         candidate(postgres_url, lead_seconds=300.0) as one,
         candidate(postgres_url, lead_seconds=300.0) as other,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as listener,
     ):
         await eventually(lambda: one.leads or other.leads, "somebody has the duties")
         first, second = (one, other) if one.leads else (other, one)
+        await listen(listener, Channels.of_schema("public").duties)
         await first.stop()
+        # The others do not wait for their next look.
+        calls = [call.payload async for call in listener.notifies(timeout=10, stop_after=1)]
+        assert calls == [RELEASED]
         await eventually(lambda: second.leads, "the other has taken over, long before the end")
