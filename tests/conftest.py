@@ -17,6 +17,7 @@ from tests.plain_python import use_plain_python
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
 from tests.scheduling import long_ones_first
+from tests.sqlite_files import make_sqlite_file
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
@@ -82,8 +83,10 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> str:
-    """The path of a SQLite file that does not exist yet."""
-    return str(tmp_path / "shiftboss.db")
+    """The path of a fresh SQLite file with the schema in it."""
+    path = tmp_path / "shiftboss.db"
+    make_sqlite_file(path)
+    return str(path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
