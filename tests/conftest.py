@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.plain_python import use_plain_python
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
 from tests.scheduling import long_ones_first
+from tests.sqlite_files import make_sqlite_file
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
@@ -34,6 +36,16 @@ settings.register_profile(
     "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any_machine")
+
+
+# While tests are collected nothing is garbage, and what is collected never is. Looking for it would
+# take a third of the time of the collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
@@ -82,8 +94,10 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> str:
-    """The path of a SQLite file that does not exist yet."""
-    return str(tmp_path / "shiftboss.db")
+    """The path of a fresh SQLite file with the schema in it."""
+    path = tmp_path / "shiftboss.db"
+    make_sqlite_file(path)
+    return str(path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.bus.bus_calls import InSwarm
 from tests.running import RunningServer
+from tests.sqlite_files import make_sqlite_file
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,9 @@ def couriers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for all tests of a module that do not stop it."""
-    running = RunningServer(tmp_path_factory.mktemp("shared") / "shiftboss.db")
+    path = tmp_path_factory.mktemp("shared") / "shiftboss.db"
+    make_sqlite_file(path)
+    running = RunningServer(path)
     try:
         yield running.start()
     finally:

@@ -26,8 +26,8 @@ WORKERS = 200
 SUBMITTERS = 8
 STORM_SECONDS = 540
 KILLS = 5
-TASKS = {"sqlite": 4000, "postgres": 2000}
-TASKS_OVER_KILLS = {"sqlite": 2000, "postgres": 800}
+TASKS = {"sqlite": 2000, "postgres": 1000}
+TASKS_OVER_KILLS = {"sqlite": 1000, "postgres": 500}
 
 
 async def storm(urls: list[str], expected: ExpectedResults) -> None:

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
-KILLS = 20
+KILLS = 12
 STORM_SECONDS = 150
 
 

@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 
 SECONDS = float(os.environ.get("SHIFTBOSS_CHAOS_SECONDS", "25"))
 IS_FULL = SECONDS >= 120
-TASKS, WORKERS, WORK_SECONDS = (50, 8, 10.0) if IS_FULL else (16, 4, 1.5)
+TASKS, WORKERS, WORK_SECONDS = (50, 8, 10.0) if IS_FULL else (12, 4, 1.5)
 SEED = int(os.environ.get("SHIFTBOSS_CHAOS_SEED", "6"))
 FINISH_SECONDS = 110.0 + SECONDS
 

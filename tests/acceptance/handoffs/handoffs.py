@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from tests.client import Client
+from tests.client import NO_CERTIFICATES, Client
 from tests.repos import Repo
 from tests.running import RunningServer
 
@@ -41,6 +41,7 @@ class Operator:
             headers={b"Shiftboss-Operator": self.token.encode() if token is None else token},
             timeout=30,
             trust_env=False,
+            verify=NO_CERTIFICATES,
         )
 
     def does(self, name: str, **members: object) -> dict[str, Any]:

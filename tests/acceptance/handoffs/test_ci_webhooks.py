@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.client import NO_CERTIFICATES
 from tests.contract_server import ContractServer, repo_on_main
 from tests.forge import REPOSITORY, TOKEN, Forge, Run, running_forge
 from tests.repos import Repo
@@ -76,6 +77,7 @@ class WebhookServer:
             content=body,
             timeout=30,
             trust_env=False,
+            verify=NO_CERTIFICATES,
         )
 
     def tell(self, body: bytes, secret: str = SECRET, repo: str = "alphavm") -> httpx2.Response:
@@ -154,6 +156,7 @@ def test_webhooks_do_not_need_the_workers_token(tmp_path: Path) -> None:
                     json={},
                     timeout=30,
                     trust_env=False,
+                    verify=NO_CERTIFICATES,
                 )
                 assert response.status_code == 401, path
         finally:
@@ -213,6 +216,9 @@ def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:
 
 def test_only_post_is_allowed(webhooks: WebhookServer) -> None:
     response = httpx2.get(
-        f"{webhooks.contract_server.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
+        f"{webhooks.contract_server.server.url}/ci/webhook/alphavm",
+        timeout=30,
+        trust_env=False,
+        verify=NO_CERTIFICATES,
     )
     assert response.status_code == 405

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import httpx2
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 
-from tests.client import ANSWER_SECONDS
+from tests.client import ANSWER_SECONDS, NO_CERTIFICATES
 
 REVISIONS: Final = KNOWN_PROTOCOL_VERSIONS
 # Answered by the bare handler.
@@ -29,7 +29,9 @@ class Poster:
     def __init__(self, url: str, revision: str, accept: str = PLAIN) -> None:
         self._revision = revision
         self._accept = accept
-        self._http = httpx2.Client(base_url=url, timeout=ANSWER_SECONDS, trust_env=False)
+        self._http = httpx2.Client(
+            base_url=url, timeout=ANSWER_SECONDS, trust_env=False, verify=NO_CERTIFICATES
+        )
 
     def __enter__(self) -> Poster:
         return self

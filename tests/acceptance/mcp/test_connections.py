@@ -23,7 +23,7 @@ from shiftboss.server.mcp.endpoint import McpEndpoint
 from shiftboss.store.opening import store_at
 from tests.acceptance.mcp.mcp_clients import status_of
 from tests.acceptance.mcp.mcp_posts import PLAIN, RANKED, REVISIONS, Poster, call_request, headers
-from tests.client import Client
+from tests.client import NO_CERTIFICATES, Client
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -162,7 +162,7 @@ def test_with_a_token_every_call_needs_it(sqlite_path: str) -> None:
             "Authorization": "Bearer s3cret",
         }
         body = call_request(REVISIONS[0], "get_status", {})
-        with httpx2.Client(base_url=server.url, trust_env=False) as http:
+        with httpx2.Client(base_url=server.url, trust_env=False, verify=NO_CERTIFICATES) as http:
             answer = http.post("/mcp", json=body, headers=sent_headers)
     assert answer.json()["result"]["structuredContent"]["workers"] == []
 
@@ -172,7 +172,7 @@ def test_with_a_token_every_call_needs_it(sqlite_path: str) -> None:
 def test_opening_a_stream_or_ending_a_session_is_refused(
     server: RunningServer, method: str
 ) -> None:
-    with httpx2.Client(base_url=server.url, trust_env=False) as http:
+    with httpx2.Client(base_url=server.url, trust_env=False, verify=NO_CERTIFICATES) as http:
         answer = http.request(method, "/mcp", headers={"Accept": "text/event-stream"})
     assert answer.status_code == 405
     assert answer.json()["hint"] == "use POST"

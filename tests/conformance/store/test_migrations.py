@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -30,14 +31,14 @@ def bare_url(postgres: Postgres) -> Iterator[str]:
         yield url
 
 
-async def test_a_new_sqlite_file_gets_all_migrations(sqlite_path: str) -> None:
-    by_hand = f"{sqlite_path}.by-hand"
+async def test_a_new_sqlite_file_gets_all_migrations(tmp_path: Path) -> None:
+    new, by_hand = str(tmp_path / "new.db"), str(tmp_path / "by-hand.db")
     connection = sqlite3.connect(by_hand)
     for _, text in load_migrations("sqlite"):
         connection.executescript(text)
     connection.close()
-    async with opened(sqlite_path):
-        assert sqlite_schema(sqlite_path) == sqlite_schema(by_hand) != []
+    async with opened(new):
+        assert sqlite_schema(new) == sqlite_schema(by_hand) != []
 
 
 async def test_a_new_postgres_database_gets_all_migrations(
