@@ -120,8 +120,8 @@ class ServerSession:
         status = parse_answer(self.client.get(swarm_path(swarm_id, "status")), "swarm_id")
         plan_file = status.get("plan_file")
         if plan_file is None:
-            return "recorded; no server is running: shiftboss serve"
-        return f"recorded; the run is not running: shiftboss run {shlex.quote(plan_file)}"
+            return "to start the server: shiftboss serve"
+        return f"to continue the run: shiftboss run {shlex.quote(plan_file)}"
 
     def close(self) -> None:
         if "client" in self.__dict__:

@@ -156,7 +156,8 @@ def _obstacles(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status == "open" and facts.refusal is not None and not facts.dependencies:
         yield from refusal_reasons(facts.refusal, facts.holders)
     elif facts.task.status == "failed":
-        yield from (holder_reason(facts.task.task_id, holder) for holder in facts.holders)
+        task = facts.task
+        yield from (holder_reason(task.swarm_id, task.task_id, each) for each in facts.holders)
 
 
 def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:

@@ -17,7 +17,7 @@ from shiftboss.rules.claims.escalations import (
 )
 from shiftboss.rules.claims.handoffs import ScopeRequest
 from shiftboss.rules.claims.ways_out import waive_commands
-from shiftboss.rules.runs.budgets import MICRO
+from shiftboss.rules.runs.budgets import MICRO, budget_hold_text, exceeded_limit
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
     BudgetRecord,
@@ -29,6 +29,8 @@ from shiftboss.rules.runs.records import (
 from shiftboss.rules.tasks.tasks import Question, Task
 
 _TEXT_CHARACTERS_MAX: Final = 300
+_NEXT_ITEM: Final = re.compile(r"(?<=[^:\s])\s*\n- ")
+_FIRST_ITEM: Final = re.compile(r":\s*\n- ")
 _QUOTED_COMMAND: Final = re.compile(r"`(shiftboss [^`]+)`")
 
 
@@ -123,8 +125,12 @@ def hold_reason(
     """`used` is what the budget was spent on: the command that raises it has to exceed that."""
     task = "" if hold.task_id == WHOLE_SWARM else f" --task {hold.task_id}"
     if hold.kind == "budget":
-        command = raise_budget_command(hold.swarm_id, hold.task_id, budget, used or Totals())
-        return Reason("budget", hold.task_id or None, short_text(hold.reason), command)
+        used = used or Totals()
+        command = raise_budget_command(hold.swarm_id, hold.task_id, budget, used)
+        # More may have been used since the hold was stored: workers finish what they are doing.
+        over = exceeded_limit(used, budget)
+        text = budget_hold_text(hold.task_id, over) if over else hold.reason
+        return Reason("budget", hold.task_id or None, short_text(text), command)
     subject = "the whole swarm" if hold.task_id == WHOLE_SWARM else hold.task_id
     until = "until it is resumed" if hold.until_ms is None else f"until {time_text(hold.until_ms)}"
     return Reason(
@@ -152,7 +158,7 @@ def failed_reason(
 
 def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterator[Reason]:
     """`holders` are those that are still in the way."""
-    yield from (holder_reason(refusal.task_id, holder) for holder in holders)
+    yield from (holder_reason(refusal.swarm_id, refusal.task_id, holder) for holder in holders)
     if not holders:
         command = "shiftboss repo list" if refusal.code == "repo_blocked" else "shiftboss status"
         text = f"the last try to start it was refused: {short_text(refusal.detail)}"
@@ -203,14 +209,18 @@ def dependency_reason(swarm_id: str, task_id: str, dependency_id: str, status: s
 
 def not_running_reason(task_id: str | None, plan_file: str) -> Reason:
     command = f"shiftboss run {shlex.quote(plan_file)}"
-    return Reason("not_running", task_id, "its run is not running", command)
+    return Reason("not_running", task_id, "no run is working on it", command)
 
 
-def holder_reason(task_id: str, holder: Holder) -> Reason:
-    """A task that is being worked on will be done; another one has to be got out of the way."""
+def holder_reason(swarm_id: str, task_id: str, holder: Holder) -> Reason:
+    """A task that is being worked on will be done, unless its run was killed; another one has to be
+    got out of the way."""
     where = f"{holder.task_id} --swarm {holder.swarm_id}"
+    also: tuple[str, ...] = ()
     if holder.status in ("active", "queued"):
         command = f"shiftboss why {where}"
+        if holder.repo is None and holder.swarm_id != swarm_id:
+            also = (f"shiftboss task cancel {where}",)
     elif holder.repo is not None:
         command = f"shiftboss repo release {holder.repo} --reason 'checked by hand'"
     else:
@@ -221,6 +231,7 @@ def holder_reason(task_id: str, holder: Holder) -> Reason:
         f"{holder.task_id} of the swarm {holder.swarm_id} owns {holder.owned} and is "
         f"{holder.status}",
         command,
+        also,
     )
 
 
@@ -297,7 +308,8 @@ def refusal_text(error: Conflict, swarm_id: str, place: CommandPlace = HERE) -> 
 
 
 def short_text(text: str) -> str:
-    line = " ".join(text.split())
+    """In one line; the items of a list are separated by semicolons."""
+    line = " ".join(_FIRST_ITEM.sub(": ", _NEXT_ITEM.sub("; ", text)).split())
     return line if len(line) <= _TEXT_CHARACTERS_MAX else f"{line[: _TEXT_CHARACTERS_MAX - 1]}…"
 
 
