@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +71,7 @@ def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
     if overlap["status"] == "active":  # its run is at work, and a second one would be refused
         first = f"see what it is doing: `shiftboss why {task}`; or "
     elif run is not None:
-        first = f"finish it: `shiftboss run {shlex.quote(run.plan_file)}`; or "
+        first = f"finish it: `{run.command}`; or "
     return f"{first}free its files: `shiftboss task cancel {task}`"
 
 

@@ -23,6 +23,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    PlanRunRecord,
     SpawnRefusal,
     Totals,
 )
@@ -143,14 +144,14 @@ def hold_reason(
 
 
 def failed_reason(
-    task: Task, plan_file: str | None, workers: int, refused_by: Sequence[str] = ()
+    task: Task, run: PlanRunRecord | None, workers: int, refused_by: Sequence[str] = ()
 ) -> Reason:
     """Without a worker of the run, nobody would take the task: the plan has to be run again.
     `refused_by` are the checks that refused its last claim."""
     times = "once" if task.failures <= 1 else f"{task.failures} times"
     command = f"shiftboss task retry {task.task_id} --swarm {task.swarm_id}"
-    if plan_file is not None and not workers:
-        command = f"shiftboss run {shlex.quote(plan_file)} --retry"
+    if run is not None and not workers:
+        command = f"{run.command} --retry"
     error = f": {short_text(task.last_error)}" if task.last_error else ""
     also = waive_commands(task.swarm_id, task.task_id, refused_by)
     return Reason("failed", task.task_id, f"it failed {times}{error}", command, tuple(also))
@@ -165,10 +166,10 @@ def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterato
         yield Reason("refused_start", refusal.task_id, text, command)
 
 
-def landing_reason(landing: LandingRecord, plan_file: str | None) -> Reason:
+def landing_reason(landing: LandingRecord, run: PlanRunRecord | None) -> Reason:
     command = f"shiftboss receipt show {landing.task_id} --swarm {landing.swarm_id}"
-    if plan_file is not None:
-        command = f"shiftboss land {shlex.quote(plan_file)} {landing.task_id}"
+    if run is not None:
+        command = f"shiftboss land {shlex.quote(run.plan_file)} {landing.task_id}"
     return Reason(
         "not_landed",
         landing.task_id,
@@ -207,9 +208,8 @@ def dependency_reason(swarm_id: str, task_id: str, dependency_id: str, status: s
     return Reason("dependency", task_id, text, command, also)
 
 
-def not_running_reason(task_id: str | None, plan_file: str) -> Reason:
-    command = f"shiftboss run {shlex.quote(plan_file)}"
-    return Reason("not_running", task_id, "no run is working on it", command)
+def not_running_reason(task_id: str | None, run: PlanRunRecord) -> Reason:
+    return Reason("not_running", task_id, "no run is working on it", run.command)
 
 
 def holder_reason(swarm_id: str, task_id: str, holder: Holder) -> Reason:
