@@ -111,6 +111,10 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("repo_locked", "shiftboss repo release core --reason 'checked by hand'")],
         ),
         (TaskFacts(TASK, refusal=REFUSAL), [("refused_start", "shiftboss status")]),
+        (
+            TaskFacts(TASK, refusal=REFUSAL._replace(holders=[{"swarm_id": "o", "bead_id": "x"}])),
+            [("refused_start", "shiftboss task show t --swarm s")],
+        ),
         (TaskFacts(QUEUED), [("queued", "shiftboss worker list --swarm s")]),
         (
             TaskFacts(QUEUED, run=RUN),

@@ -160,7 +160,11 @@ def failed_reason(
 def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterator[Reason]:
     """`holders` are those that are still in the way."""
     yield from (holder_reason(refusal.swarm_id, refusal.task_id, holder) for holder in holders)
-    if not holders:
+    if refusal.holders and not holders:
+        text = "its last start was refused, and what was in the way is gone: it can start now"
+        command = f"shiftboss task show {refusal.task_id} --swarm {refusal.swarm_id}"
+        yield Reason("refused_start", refusal.task_id, text, command)
+    elif not holders:
         command = "shiftboss repo list" if refusal.code == "repo_blocked" else "shiftboss status"
         text = f"the last try to start it was refused: {short_text(refusal.detail)}"
         yield Reason("refused_start", refusal.task_id, text, command)
