@@ -156,7 +156,7 @@ def test_the_status_counts_the_tasks_of_the_bus_at_any_width(operator: Operator)
 
 
 def test_an_ended_swarm_is_still_shown(operator: Operator) -> None:
-    assert operator.run("status").out.splitlines()[1:] == ["nothing is going on"]
+    assert operator.run("status").out.splitlines()[1:] == ["nothing is running or waiting"]
     operator.ask("add_task", bead_id="a", title="Title")
     operator.run("task", "cancel", "a")
     assert "login  complete" in operator.run("status").out

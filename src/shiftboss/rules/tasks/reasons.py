@@ -165,7 +165,7 @@ def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status != "open" or waits:
         return
     if facts.run is None:
-        text, command = "it is added and not submitted", facts.command("task submit")
+        text, command = "it was added, but not submitted", facts.command("task submit")
     elif facts.workers:
         text, command = "its run has not started it yet", facts.command("task show")
     else:
@@ -213,7 +213,7 @@ def _at_work(facts: TaskFacts) -> Iterator[Reason]:
     elif held.claim_id is not None:
         return
     else:
-        text = f"{held.worker} works on it since {time_text(held.registered_at_ms)}"
+        text = f"{held.worker} has been working on it since {time_text(held.registered_at_ms)}"
         command = facts.command("task show" if facts.run is None else "logs")
     yield Reason("at_work", facts.task.task_id, text, command)
 

@@ -166,7 +166,7 @@ def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterato
         yield Reason("refused_start", refusal.task_id, text, command)
     elif not holders:
         command = "shiftboss repo list" if refusal.code == "repo_blocked" else "shiftboss status"
-        text = f"the last try to start it was refused: {short_text(refusal.detail)}"
+        text = f"the last attempt to start it was refused: {short_text(refusal.detail)}"
         yield Reason("refused_start", refusal.task_id, text, command)
 
 
