@@ -128,7 +128,7 @@ class UnknownSwarm(NotFound):
         super().__init__(
             f"Unknown swarm: {swarm_id}",
             field="swarm_id",
-            hint="`shiftboss swarm list` shows those that there are; create it first if it is new",
+            hint="`shiftboss swarm list` lists the existing ones; create it first if it is new",
         )
 
 
@@ -160,7 +160,7 @@ class UnknownTask(NotFound):
         super().__init__(
             f"Unknown task: {task_id}",
             field=field,
-            hint="`shiftboss task list` shows those that there are; add it first if it is new",
+            hint="`shiftboss task list` lists the existing ones; add it first if it is new",
         )
 
 

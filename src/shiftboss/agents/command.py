@@ -43,7 +43,7 @@ class Command(Agent):
     kind = "command"
     has_tools = False
     report_member = "shiftboss"
-    why_no_resume = "it is a program of yours, and only it knows its sessions"
+    why_no_resume = "it is your own program, and only it knows its sessions"
 
     def launch(
         self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None

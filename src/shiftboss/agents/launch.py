@@ -17,8 +17,8 @@ from shiftboss.system.private_files import write_private
 SERVER_NAME: Final = "shiftboss"
 # Longer than the server lets a tool call wait.
 TOOL_SECONDS: Final = 120
-# An agent that waits longer for a hook goes on as if it was allowed. The hook itself gives up, and
-# refuses, long before that.
+# An agent that waits longer for a hook continues as if it was allowed. The hook itself gives up,
+# and refuses, long before that.
 HOOK_SECONDS: Final = 60
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+# Keeps the line breaks of the paragraph that it begins.
+_AS_IT_STANDS: Final = "\b"
 _EXAMPLES: Final[dict[str, str]] = {
     "init": "shiftboss init --dry-run",
     "demo": "shiftboss demo --keep",
@@ -64,7 +66,16 @@ def with_examples(command: Any, path: str) -> Any:
     """The command, with the examples of all commands below it in their help."""
     for name, child in getattr(command, "commands", {}).items():
         with_examples(child, f"{path} {name}")
+    command.help = _unwrapped(command.help or "")
     if path in _EXAMPLES:
-        # \b keeps the line breaks of what follows.
-        command.help = f"{command.help}\n\n\b\nExample:\n  {_EXAMPLES[path]}"
+        command.help += f"\n\n{_AS_IT_STANDS}\nExample:\n  {_EXAMPLES[path]}"
     return command
+
+
+def _unwrapped(text: str) -> str:
+    """Each paragraph in one line: the help is wrapped again to the width of the terminal, and the
+    line breaks of the source would remain in it."""
+    return "\n\n".join(
+        paragraph if paragraph.startswith(_AS_IT_STANDS) else " ".join(paragraph.split())
+        for paragraph in text.split("\n\n")
+    )

@@ -108,8 +108,9 @@ class SwarmStatus(Answer):
     bus: SwarmWork
     # What waits for a person, or for another task to get out of the way.
     waiting: list[ReasonView] = Field(default=[])
-    # The plan that the last run of the swarm has read.
+    # The plan that the last run of the swarm has read, and the command that continues it.
     plan_file: str | None = None
+    run_command: str | None = None
 
 
 class SwarmSummary(Answer):

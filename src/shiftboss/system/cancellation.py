@@ -27,7 +27,7 @@ async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
 
 async def run_together(*work: Coroutine[Any, Any, T]) -> list[T]:
     """Run several at once. If one of them fails or the caller is cancelled, the others are
-    cancelled; nothing goes on after the end of this call."""
+    cancelled; nothing continues after the end of this call."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         return await asyncio.gather(*tasks)

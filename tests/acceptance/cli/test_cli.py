@@ -83,7 +83,7 @@ def test_an_unknown_swarm_is_a_one_line_error_with_a_hint(
 ) -> None:
     done = shiftboss(*command, url=server.url)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Unknown swarm: nope; `shiftboss swarm list` shows those ")
+    assert done.err.startswith("Unknown swarm: nope; `shiftboss swarm list` lists the ")
     assert done.err.count("\n") == 1
 
 
@@ -217,7 +217,7 @@ def test_status_summarises_the_swarm_in_a_few_lines(server: RunningServer, clien
 def test_status_of_the_server_shows_its_health_and_what_is_running(
     server: RunningServer, client: Client
 ) -> None:
-    assert _lines("status", url=server.url)[1:] == ["nothing is going on"]
+    assert _lines("status", url=server.url)[1:] == ["nothing is running or waiting"]
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     client.create_swarm(swarm_id="idle")

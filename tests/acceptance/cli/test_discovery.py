@@ -308,7 +308,7 @@ def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project:
     assert (swarm["status"], swarm["bus"]["workers"]) == ("waiting", 0)
     (reason,) = json.loads(project("why", "form", "--json").out)["reasons"]
     for told in (*swarm["waiting"], reason):
-        assert told["text"] == "its run is not running"
+        assert told["text"] == "no run is working on it"
         assert told["command"] == "shiftboss run '/my plans/plan.yaml'"
 
 
@@ -330,9 +330,10 @@ def test_without_a_server_nothing_is_handed_out_and_nobody_is_said_to_work(
         ask(client, operation, swarm_id="login", **members)
     client.close()
     project.server.kill()
-    recorded = "recorded; the run is not running: shiftboss run '/my plans/plan.yaml'\n"
-    assert project("questions", "answer", "1", "blue", "--swarm", "login").out == recorded
-    assert project("task", "retry", "form").out == f"form is queued; {recorded}"
+    advice = "to continue the run: shiftboss run '/my plans/plan.yaml'\n"
+    answered = project("questions", "answer", "1", "blue", "--swarm", "login")
+    assert answered.out == f"the answer is recorded; {advice}"
+    assert project("task", "retry", "form").out == f"form is queued; {advice}"
     shown = json.loads(project("task", "show", "form", "--json").out)
     assert (shown["status"], shown["epoch"]) == ("queued", 1)
     project.server.start()

@@ -99,6 +99,22 @@ def test_a_budget_is_set_for_the_only_swarm_with_tasks(
         assert printed(server, *command) == f"{command[-1]} may use $20.00\n"
 
 
+def test_the_only_swarm_is_shown_and_its_events_are_printed(
+    server: RunningServer, client: Client
+) -> None:
+    for command in (("events",), ("swarm", "show")):
+        assert (
+            "there is no swarm yet; create one: shiftboss swarm create" in run(server, *command).err
+        )
+    work(client, "login")
+    assert "swarm login created" in printed(server, "events", "--since", "0")
+    assert document(server, "swarm", "show")["swarm_id"] == "login"
+    work(client, "search")
+    for command in (("events",), ("swarm", "show")):
+        for choice in candidates(run(server, *command), "login", "search"):
+            assert choice[-1] in printed(server, *choice)
+
+
 def test_answered_questions_of_every_swarm_are_listed(
     server: RunningServer, client: Client
 ) -> None:

@@ -69,7 +69,7 @@ def test_a_receipt_is_shown_and_listed(accepted: Handoffs) -> None:
     assert row[-3:] == ["Title", "of", "t-1"]
     unknown = accepted.run("receipt", "show", "t-9")
     assert unknown.err == (
-        "Unknown task: t-9; `shiftboss task list` shows those that there are; "
+        "Unknown task: t-9; `shiftboss task list` lists the existing ones; "
         "add it first if it is new\n"
     )
 

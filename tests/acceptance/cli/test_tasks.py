@@ -15,8 +15,7 @@ from tests.commands import environment, on_terminal, shiftboss
 from tests.running import RunningServer
 
 UNKNOWN = (
-    "Unknown task: nope; `shiftboss task list` shows those that there are; "
-    "add it first if it is new\n"
+    "Unknown task: nope; `shiftboss task list` lists the existing ones; add it first if it is new\n"
 )
 
 

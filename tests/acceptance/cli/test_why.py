@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,14 @@ class Operator:
         for reason in reasons:
             assert reason["command"] in printed, printed
             assert reason["text"] in printed, printed
+        assert f"of the swarm login is {self.listed(bead_id)}:" in printed
         return {reason["kind"]: reason["command"] for reason in reasons}
+
+    def listed(self, bead_id: str) -> str:
+        """The status of the task in `task list`. Only `in review` has two words."""
+        lines = self.run("task", "list", "--swarm", "login").out.splitlines()
+        (line,) = [line for line in lines if line.split()[0] == bead_id]
+        return re.split("  +", line)[1]
 
     def follow(self, command: str) -> Done:
         program, *arguments = shlex.split(command)
@@ -148,7 +156,7 @@ def test_the_status_counts_the_tasks_of_the_bus_at_any_width(operator: Operator)
 
 
 def test_an_ended_swarm_is_still_shown(operator: Operator) -> None:
-    assert operator.run("status").out.splitlines()[1:] == ["nothing is going on"]
+    assert operator.run("status").out.splitlines()[1:] == ["nothing is running or waiting"]
     operator.ask("add_task", bead_id="a", title="Title")
     operator.run("task", "cancel", "a")
     assert "login  complete" in operator.run("status").out

@@ -270,6 +270,7 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
         await other.spawn("new", "src/a.py")
     finish = "finish it: `shiftboss run '/my plans/plan.yaml'`"
     assert refused.value.hint == f"{finish}; or free its files: {command}"
+    assert "(queued) owns src/a.py as well; nothing" in refused.value.detail
     handoffs.clock.now_ms += 4 * 3_600_000
     await other.spawn("new", "src/a.py", submit=True)
     assert await handoffs.owners() == {"new"}
@@ -282,6 +283,26 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
     await handoffs.submit("stale")
     assert await handoffs.start("w", "stale") == 1
     assert await handoffs.owners() == {"stale"}
+
+
+@pytest.mark.requirement("OWN-11")
+async def test_the_run_of_a_task_that_is_worked_on_is_not_to_be_started_again(
+    handoffs: HandoffFixture,
+) -> None:
+    """`shiftboss run` would be refused: the run is at work."""
+    await handoffs.spawn("holder", "src/", submit=True)
+    run = ReportRunRequest(swarm_id=handoffs.swarm_id, plan_file="/plan.yaml")
+    await handoffs.coordinator.runs.report_run(run)
+    await handoffs.register("w")
+    await handoffs.start("w", "holder")
+    with pytest.raises(OwnershipOverlap) as refused:
+        await (await handoffs.in_swarm("other")).spawn("new", "src/a.py")
+    task = f"holder --swarm {handoffs.swarm_id}"
+    assert refused.value.hint == (
+        f"see what it is doing: `shiftboss why {task}`; "
+        f"or free its files: `shiftboss task cancel {task}`"
+    )
+    assert "(active) owns src/, which overlaps with src/a.py; nothing" in refused.value.detail
 
 
 async def test_a_task_is_not_handed_out_while_a_server_with_another_clock_releases_its_files(

@@ -94,6 +94,16 @@ async def test_a_plan_is_named_by_the_advice(bus: BusFixture) -> None:
     assert answer.reasons[0].command == "shiftboss run /plans/plan.yaml"
 
 
+@pytest.mark.requirement("OWN-11")
+async def test_the_advice_does_not_land_what_is_left_to_the_user(bus: BusFixture) -> None:
+    await bus.add("a", "b")
+    request = ReportRunRequest(swarm_id=bus.swarm_id, plan_file="/plan.yaml", auto_merge=False)
+    await bus.coordinator.runs.report_run(request)
+    command = "shiftboss run /plan.yaml --no-auto-merge"
+    status = await bus.coordinator.swarms.status(bus.swarm_id)
+    assert [status.run_command, status.waiting[0].command] == [command, command]
+
+
 async def test_the_swarms_of_a_task_are_found(bus: BusFixture) -> None:
     async def find(task: str) -> list[tuple[str, str | None]]:
         found = await bus.bus_service.find_task(FindTaskRequest(bead_id=task))

@@ -181,6 +181,11 @@ async def test_a_task_names_the_dependency_whose_work_is_in_review_or_has_to_lan
         await bus.coordinator.runs.report_run(request)
         kinds = [kind for kind, _ in await whys(bus, "b")]
         assert kinds == (["dependency"] if auto_merge else ["not_running"])
+    await bus.submit("b")
+    await bus.register("x")
+    await bus.start("x", "b")
+    (waiting,) = (await bus.coordinator.swarms.status(bus.swarm_id)).waiting
+    assert waiting.kind == "not_landed", "a run that leaves landing to the user does not do it"
     await bus.cancel("b")
     assert (await bus.coordinator.swarms.status(bus.swarm_id)).status == "waiting", "to land"
 

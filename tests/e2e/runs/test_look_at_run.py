@@ -250,7 +250,10 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
     assert listed.code == 0, listed
     assert str(tree) in listed.out
     assert tree.exists()
-    assert "stays: a of s, not finished" in listed.out
+    assert (
+        "stays: a of s, not finished: a later run continues it, unless you cancel it "
+        "(shiftboss task cancel a --swarm s)"
+    ) in listed.out
     assert "s: its tasks count as unfinished, because" in listed.err
     removed = json.loads(
         shiftboss("clean", "--apply", "--json", url=NOWHERE, folder=project.folder).out
@@ -631,7 +634,9 @@ def test_commands_say_where_they_looked_in_vain(tmp_path: Path) -> None:
     assert f"there is no folder .shiftboss in {tmp_path}" in nowhere.err
     (tmp_path / ".shiftboss").mkdir()
     unknown = shiftboss("logs", "a", folder=tmp_path)
-    assert f"there is no a.N in {tmp_path / '.shiftboss' / 'runs' / '*'}" in unknown.err
+    folder = tmp_path / ".shiftboss" / "runs" / "*"
+    assert f"no attempt at a has a folder in {folder}: no agent has worked on it" in unknown.err
+    assert "or `shiftboss clean` has removed it" in unknown.err
     for swarm in ("one", "two"):
         (tmp_path / ".shiftboss" / "runs" / swarm / "a.1").mkdir(parents=True)
     ambiguous = shiftboss("logs", "a", folder=tmp_path)

@@ -69,7 +69,8 @@ def test_the_plan_of_the_tutorial_lands_as_described(tmp_path: Path) -> None:
     output = call("run", "plan.yaml", "--no-auto-merge").out
     assert re.search(r"^accepted +welcome ", output, re.MULTILINE), output
     assert git(folder, "log", "--oneline", "main..shiftboss/welcome").count("\n") == 1
-    call("land", "plan.yaml")
+    output = call("land", "plan.yaml").out
+    assert re.search(r"^landed +welcome  [0-9a-f]{12}  receipt rcpt-", output, re.MULTILINE), output
     files = git(folder, "ls-tree", "--name-only", "main").split()
     assert {"hello.py", "goodbye.py", "thanks.py", "welcome.py"} <= set(files)
     assert "README.md" not in files

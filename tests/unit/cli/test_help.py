@@ -39,6 +39,16 @@ def test_every_command_has_a_summary_in_one_line(path: str) -> None:
     assert summary.endswith(".")
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_has_no_line_breaks_of_its_source(path: str) -> None:
+    """They would remain when it is wrapped to the terminal. Examples fit into 80 columns."""
+    for paragraph in (COMMANDS[path].help or "").split("\n\n"):
+        if paragraph.startswith("\b"):
+            assert max(map(len, paragraph.splitlines())) <= 78
+        else:
+            assert "\n" not in paragraph.strip()
+
+
 def test_every_top_level_command_has_a_panel_and_is_listed() -> None:
     children = getattr(ROOT, "commands")  # noqa: B009 - click types it as a plain command
     assert sorted(ROOT.list_commands(None)) == sorted(children)  # type: ignore[attr-defined]

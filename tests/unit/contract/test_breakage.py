@@ -83,7 +83,7 @@ def test_the_description_says_why_and_stays_short() -> None:
     broke = push("vm", "c" * 40, "b" * 40, "bd-7")
     question = BreakageQuestion(demand, "d" * 40, "e" * 40, ["test"], [broke])
     text = fix_description("revert_upstream_commit", question, broke, "x" * 100_000 + "the end")
-    assert f"test of adnet fails since {'c' * 40} of vm (task bd-7)" in text
+    assert f"test of adnet has failed since {'c' * 40} of vm (task bd-7)" in text
     assert text.endswith("the end")
     assert len(text) < 3000
 

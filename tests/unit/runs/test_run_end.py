@@ -87,5 +87,8 @@ def test_land_tells_cancelled_work_and_work_in_review_from_work_that_cannot_land
     assert (outcome.waiting, outcome.held) == (["new", "off"], ["new"])
     assert not outcome.done
     assert outcome.stuck["new"] == "shiftboss approve new"
+    assert outcome.stuck["off"] == "not accepted yet (shiftboss why off --swarm s)"
+    assert landing_outcome_of(["off"], "s", status, {}).done
+    assert not landing_outcome_of(["off"], "s", status, {}, are_named=True).done
     assert "rethink" in outcome.stuck["gone"]
     assert "shiftboss task retry gone --swarm s" in outcome.stuck["gone"]

@@ -13,6 +13,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    PlanRunRecord,
     ReviewRecord,
     SpawnRefusal,
 )
@@ -35,7 +36,7 @@ REVIEW = ReviewRecord("s", "t", "rcpt-1", "c" * 40, "open", 5)
 LANDING = LandingRecord("s", "t", "r-1", "c" * 40, 0)
 REFUSAL = SpawnRefusal("s", "t", "ownership_overlap", "x owns src/", [], 0)
 HALT = Halt(4, ["core"], "CI is red", "s", "x", 0, None)
-PLAN = "/my plans/plan.yaml"
+RUN = PlanRunRecord("s", "/my plans/plan.yaml", 0)
 
 
 def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
@@ -77,11 +78,11 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
     [
         (TaskFacts(TASK), [("not_submitted", "shiftboss task submit t --swarm s")]),
         (
-            TaskFacts(TASK, plan_file=PLAN),
+            TaskFacts(TASK, run=RUN),
             [("not_running", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
-            TaskFacts(TASK, plan_file=PLAN, workers=1),
+            TaskFacts(TASK, run=RUN, workers=1),
             [("not_submitted", "shiftboss task show t --swarm s")],
         ),
         (
@@ -110,9 +111,13 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("repo_locked", "shiftboss repo release core --reason 'checked by hand'")],
         ),
         (TaskFacts(TASK, refusal=REFUSAL), [("refused_start", "shiftboss status")]),
+        (
+            TaskFacts(TASK, refusal=REFUSAL._replace(holders=[{"swarm_id": "o", "bead_id": "x"}])),
+            [("refused_start", "shiftboss task show t --swarm s")],
+        ),
         (TaskFacts(QUEUED), [("queued", "shiftboss worker list --swarm s")]),
         (
-            TaskFacts(QUEUED, plan_file=PLAN),
+            TaskFacts(QUEUED, run=RUN),
             [("queued", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
@@ -143,7 +148,7 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             ],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, plan_file=PLAN, is_offline=True),
+            TaskFacts(ACTIVE, assignment=HELD, run=RUN, is_offline=True),
             [("not_running", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
@@ -155,7 +160,7 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("blocked", "shiftboss task retry t --swarm s")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, plan_file=PLAN),
+            TaskFacts(ACTIVE, assignment=HELD, run=RUN),
             [("at_work", "shiftboss logs t --swarm s")],
         ),
         (
@@ -191,7 +196,7 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
         ),
         (TaskFacts(FAILED), [("failed", "shiftboss task retry t --swarm s")]),
         (
-            TaskFacts(FAILED, plan_file=PLAN),
+            TaskFacts(FAILED, run=RUN),
             [("failed", "shiftboss run '/my plans/plan.yaml' --retry")],
         ),
         (
@@ -211,11 +216,11 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("not_landed", "shiftboss receipt show t --swarm s")],
         ),
         (
-            TaskFacts(DONE, landing=LANDING, plan_file=PLAN, review=REVIEW),
+            TaskFacts(DONE, landing=LANDING, run=RUN, review=REVIEW),
             [("review", "shiftboss approve t --swarm s")],
         ),
         (
-            TaskFacts(DONE, landing=LANDING, plan_file=PLAN),
+            TaskFacts(DONE, landing=LANDING, run=RUN),
             [("not_landed", "shiftboss land '/my plans/plan.yaml' t")],
         ),
         (

@@ -10,14 +10,17 @@ from shiftboss.errors import OwnershipOverlap
 from shiftboss.rules.claims.handoffs import ScopeRequest
 from shiftboss.rules.runs.records import BudgetRecord, Hold, Totals
 from shiftboss.rules.tasks.waiting import (
+    Holder,
     Reason,
     cancelled_reason,
     dependency_reason,
     hold_reason,
+    holder_reason,
     reason_line,
     refusal_text,
     review_reason,
     scope_reason,
+    short_text,
 )
 
 pytestmark = pytest.mark.requirement("OWN-11")
@@ -44,6 +47,15 @@ def test_a_budget_is_raised_above_what_was_used_and_keeps_its_other_limit(
 ) -> None:
     command = hold_reason(BUDGET, budget, used).command
     assert command == f"shiftboss budget set --swarm s --task t {limits}"
+
+
+def test_a_budget_is_shown_with_what_is_used_now() -> None:
+    """Workers finish what they are doing, so more is used than when it was exceeded."""
+    stored = Hold(
+        "s", "", "budget", "the budget of the swarm is used up: 100 of 100 tokens", 0, None
+    )
+    later = hold_reason(stored, BudgetRecord("s", "", 100, None), Totals(900, 200))
+    assert later.text == "the budget of the swarm is used up: 1,100 of 100 tokens"
 
 
 def test_a_pause_says_when_it_ends_by_itself() -> None:
@@ -80,6 +92,27 @@ def test_a_task_of_another_swarm_in_the_way_is_named_with_the_command_that_frees
     assert "shiftboss task cancel old --swarm gone" in text
     assert "nothing was changed" not in text
     assert "cancel" not in refusal_text(overlap, "gone"), "its own run finishes it"
+
+
+def test_a_task_of_another_swarm_that_is_worked_on_can_be_cancelled() -> None:
+    """Its run may have been killed, so that nobody will finish it."""
+    foreign = holder_reason("s", "t", Holder("o", "x", "src/", "active"))
+    assert (foreign.command, *foreign.also) == (
+        "shiftboss why x --swarm o",
+        "shiftboss task cancel x --swarm o",
+    )
+    assert holder_reason("o", "t", Holder("o", "x", "src/", "active")).also == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("The reasons:\n- exit code 1\n- a - b\n", "The reasons: exit code 1; a - b"),
+        ("Which colour?\n\n  Red,\n or blue", "Which colour? Red, or blue"),
+    ],
+)
+def test_the_items_of_a_list_stay_apart_in_one_line(text: str, line: str) -> None:
+    assert short_text(text) == line
 
 
 @pytest.mark.parametrize(

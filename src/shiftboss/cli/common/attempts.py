@@ -71,8 +71,8 @@ def find_attempt(task_id: str, swarm: str | None, number: int | None) -> Attempt
             hint=f"these hand-outs have one: {numbers}",
         )
     raise NoAttempt(
-        f"no agent has worked on {task_id}: there is no {task_id}.N in "
-        f"{state / RUNS_FOLDER / (swarm or '*')}",
+        f"no attempt at {task_id} has a folder in {state / RUNS_FOLDER / (swarm or '*')}: no agent "
+        "has worked on it, or `shiftboss clean` has removed it",
         field="task",
         hint="see which tasks there are: shiftboss task list",
     )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -118,10 +117,10 @@ class ServerSession:
         if not self.is_offline:
             return None
         status = parse_answer(self.client.get(swarm_path(swarm_id, "status")), "swarm_id")
-        plan_file = status.get("plan_file")
-        if plan_file is None:
-            return "recorded; no server is running: shiftboss serve"
-        return f"recorded; the run is not running: shiftboss run {shlex.quote(plan_file)}"
+        command = status.get("run_command")
+        return (
+            f"to continue the run: {command}" if command else "to start a server: shiftboss serve"
+        )
 
     def close(self) -> None:
         if "client" in self.__dict__:

@@ -50,6 +50,19 @@ def only_swarm_with(session: ServerSession, count: str, what: str, swarm: str | 
     return swarm or _only(swarms_with(session, count), what)
 
 
+def only_swarm(session: ServerSession, swarm_id: str | None) -> str:
+    """The given swarm, or the only one that there is, for a command whose argument is a swarm.
+    Raises AmbiguousSwarm or NotFound."""
+    if swarm_id is not None:
+        return swarm_id
+    swarms = {str(each["swarm_id"]): str(each["status"]) for each in newest_swarms(session)[0]}
+    if len(swarms) > 1:
+        raise AmbiguousSwarm("something to show", swarms, option=None)
+    if not swarms:
+        raise NotFound("there is no swarm yet", hint="create one: shiftboss swarm create")
+    return next(iter(swarms))
+
+
 def unfinished_swarm(session: ServerSession) -> str:
     """The only swarm with unfinished work, for a command whose argument is a swarm. Raises
     AmbiguousSwarm or NotFound."""

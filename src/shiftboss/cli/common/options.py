@@ -64,6 +64,10 @@ AnySwarm = Annotated[
 ]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="SWARM", help="The id of the swarm.")]
+OnlySwarmId = Annotated[
+    str | None,
+    typer.Argument(metavar="SWARM", help="The id of the swarm. Default: the only one."),
+]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 WorkerName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The worker that reports.")

@@ -126,7 +126,7 @@ def _error(data: Data) -> str:
     text = f"packet {data.get('packet_id')}: {data.get('task_id')} failed with "
     text += f"{data.get('error_type')}: {data.get('message')}"
     seconds = data.get("retry_in_seconds")
-    return f"{text}; no retry" if seconds is None else f"{text}; retry_scheduled in {seconds} s"
+    return f"{text}; no retry" if seconds is None else f"{text}; retry in {seconds} s"
 
 
 def _retry_due(data: Data) -> str:

@@ -182,7 +182,7 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
     """A claim with its verdict; nothing if there is no claim yet."""
     if claim is None:
         return []
-    title = f"claim {claim['claim_id']} of {claim['worker']}, attempt {claim['epoch']}: "
+    title = f"claim {claim['claim_id']} of {claim['worker']}, hand-out {claim['epoch']}: "
     lines: list[RenderableType] = [Text(), Text(printable(title + claim["state"]), style="bold")]
     verdict = claim["verdict"]
     if verdict is None:
@@ -222,7 +222,7 @@ def receipt_summary(signed: Members) -> Table:
     lines = facts_grid()
     add_fact(lines, "receipt", body["receipt_id"], "bold")
     add_fact(lines, "task", f"{body['bead_id']} in {body['swarm_id']}")
-    add_fact(lines, "worker", f"{body['worker']}, attempt {body['epoch']}")
+    add_fact(lines, "worker", f"{body['worker']}, hand-out {body['epoch']}")
     add_fact(lines, "claimed by", body["claimed_by"] or "(no name given)")
     if body["summary"]:
         add_fact(lines, "summary", body["summary"])

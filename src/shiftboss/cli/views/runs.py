@@ -143,7 +143,11 @@ def room_for(height: int, prompt_rows: int) -> tuple[int, int]:
 
 
 def outcome_lines(
-    outcome: RunOutcome, progress: Progress | None = None, advice: str | None = None
+    outcome: RunOutcome,
+    progress: Progress | None = None,
+    advice: str | None = None,
+    *,
+    with_usage: bool = True,
 ) -> list[RenderableType]:
     """The summary: what landed with which receipt, and what did not, with the reason. It ends with
     the advice, which names the command that helps."""
@@ -161,7 +165,7 @@ def outcome_lines(
             lines.append(
                 Text(f"{title:9} {printable(_task_outcome(bead_id, row, outcome))}", style)
             )
-    if progress is not None:
+    if progress is not None and with_usage:
         lines.append(Text(_spent(list(progress.rows.values()))))
     lines += [Text(printable(advice))] if advice else []
     return lines

@@ -65,7 +65,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskF
     unfinished = tx.unfinished_dependencies(swarm_id, task_id)
     return TaskFacts(
         task=task,
-        plan_file=run.plan_file if run else None,
+        run=run,
         is_offline=polling is None,
         assignment=tx.assignment(swarm_id, task_id) if task.status == "active" else None,
         dependencies=[_existing(tx, swarm_id, dependency) for dependency in unfinished],

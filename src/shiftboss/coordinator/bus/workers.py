@@ -292,9 +292,7 @@ def status(
 def _waiting(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> list[ReasonView]:
     run = tx.plan_run(swarm_id)
     workers = overview.live_workers(tx, swarm_id, polling)
-    return overview.waiting_in(
-        tx, swarm_id, run.plan_file if run else None, workers, overview.WAITING_LISTED_MAX
-    )
+    return overview.waiting_in(tx, swarm_id, run, workers, overview.WAITING_LISTED_MAX)
 
 
 def _worker_view(

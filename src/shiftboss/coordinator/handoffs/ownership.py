@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,9 +66,13 @@ def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
     swarm_id, task_id = overlap["swarm_id"], overlap["bead_id"]
     if swarm_id == wanted.swarm_id:
         return "wait until they are done, add a dependency, or split the files"
-    run = tx.plan_run(swarm_id)
-    finish = f"finish it: `shiftboss run {shlex.quote(run.plan_file)}`; or " if run else ""
-    return f"{finish}free its files: `shiftboss task cancel {task_id} --swarm {swarm_id}`"
+    task, run = f"{task_id} --swarm {swarm_id}", tx.plan_run(swarm_id)
+    first = ""
+    if overlap["status"] == "active":  # its run is at work, and a second one would be refused
+        first = f"see what it is doing: `shiftboss why {task}`; or "
+    elif run is not None:
+        first = f"finish it: `{run.command}`; or "
+    return f"{first}free its files: `shiftboss task cancel {task}`"
 
 
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
@@ -150,10 +153,15 @@ def owned(tx: Transaction, repo: str) -> list[dict[str, Any]]:
 
 def _explain(wanted: Reservation, overlaps: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{_holder(wanted, overlap)} owns {overlap['owned']}, which overlaps with "
-        f"{overlap['wanted']} (for example {overlap['example']})"
-        for overlap in overlaps[:3]
+        f"{_holder(wanted, overlap)} owns {_overlap_text(overlap)}" for overlap in overlaps[:3]
     )
+
+
+def _overlap_text(overlap: dict[str, Any]) -> str:
+    """`example` says something new only if it is neither of the two patterns."""
+    patterns = owned, wanted = overlap["owned"], overlap["wanted"]
+    text = f"{owned}, which overlaps with {wanted}" if owned != wanted else f"{owned} as well"
+    return text if overlap["example"] in patterns else f"{text} (for example {overlap['example']})"
 
 
 def _holder(wanted: Reservation, overlap: dict[str, Any]) -> str:

@@ -201,7 +201,7 @@ def _hold_if_used_up(
     over = budgets.exceeded_limit(tx.usage_totals(swarm_id, task_id), budget)
     if budget is None or over is None or _hold_of(tx, budget) is not None:
         return
-    reason = budgets.hold_reason(task_id, over)
+    reason = budgets.budget_hold_text(task_id, over)
     tx.put_hold(Hold(swarm_id, task_id, "budget", reason, now_ms, None))
     tx.add_event(
         swarm_id,

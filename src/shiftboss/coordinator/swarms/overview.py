@@ -14,6 +14,7 @@ from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
     OpenCounts,
+    PlanRunRecord,
     SpawnRefusal,
     Totals,
 )
@@ -83,14 +84,14 @@ def attention(work: SwarmWork, has_plan: bool) -> SwarmAttention:
 def waiting_in(
     tx: Transaction,
     swarm_id: str,
-    plan_file: str | None,
+    run: PlanRunRecord | None,
     workers: int,
     limit: int = WAITING_NAMED_MAX,
 ) -> list[ReasonView]:
     """What waits for a person, or for another task to get out of the way: by kind, what agents
     ask first, then pauses, failures, tasks that wait for a
     cancelled one, refused starts and landings; at most `limit` of each."""
-    reasons = _reasons(tx, swarm_id, plan_file, workers, limit)
+    reasons = _reasons(tx, swarm_id, run, workers, limit)
     return [reason_view(reason) for reason in reasons]
 
 
@@ -107,17 +108,17 @@ def reason_view(reason: Reason) -> ReasonView:
 
 
 def _reasons(
-    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int, limit: int
+    tx: Transaction, swarm_id: str, run: PlanRunRecord | None, workers: int, limit: int
 ) -> Iterator[Reason]:
-    if plan_file is not None and not workers and _has_work_left(tx, swarm_id):
-        yield not_running_reason(None, plan_file)
+    if run is not None and not workers and _has_work_left(tx, swarm_id):
+        yield not_running_reason(None, run)
     yield from _questions_and_holds(tx, swarm_id, limit)
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
-        yield failed_reason(task, plan_file, workers, _refused_by(tx, swarm_id, task.task_id))
+        yield failed_reason(task, run, workers, _refused_by(tx, swarm_id, task.task_id))
     for task_id, cancelled_id in tx.waiting_for_cancelled(swarm_id, limit):
         yield dependency_reason(swarm_id, task_id, cancelled_id, "cancelled")
     yield from _refused_starts(tx, swarm_id, limit)
-    yield from _unlanded(tx, swarm_id, plan_file, workers, limit)
+    yield from _unlanded(tx, swarm_id, run, workers, limit)
 
 
 def _has_work_left(tx: Transaction, swarm_id: str) -> bool:
@@ -157,15 +158,15 @@ def _refused_by(tx: Transaction, swarm_id: str, task_id: str) -> list[str]:
 
 
 def _unlanded(
-    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int, limit: int
+    tx: Transaction, swarm_id: str, run: PlanRunRecord | None, workers: int, limit: int
 ) -> Iterator[Reason]:
-    """A run that is going on lands by itself what needs no review."""
+    """A run that is at work lands what needs no review, unless that is left to the user."""
     for landing in tx.landings_to_come(swarm_id, (-1, ""), limit):
         review = tx.review(swarm_id, landing.task_id)
         if review is not None and review.state == "open":
             yield review_reason(swarm_id, review.task_id, review.commit_sha)
-        elif plan_file is not None and not workers:
-            yield landing_reason(landing, plan_file)
+        elif run is not None and not (workers and run.auto_merge):
+            yield landing_reason(landing, run)
 
 
 def _refused_starts(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:

@@ -84,7 +84,6 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Sw
     tasks = overview.task_counts(tx, swarm_id)
     live_workers = overview.live_workers(tx, swarm_id, polling)
     run = tx.plan_run(swarm_id)
-    plan_file = run.plan_file if run else None
     work = overview.work_of(tx, swarm_id, tasks, live_workers)
     assignments = tx.assignments(swarm_id)
     counts = WorkerCounts.from_states(tx.state_counts(swarm_id))
@@ -117,8 +116,9 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Sw
         ],
         holds=holds.views_of_swarm(tx, swarm_id),
         bus=work,
-        waiting=overview.waiting_in(tx, swarm_id, plan_file, live_workers),
-        plan_file=plan_file,
+        waiting=overview.waiting_in(tx, swarm_id, run, live_workers),
+        plan_file=run.plan_file if run else None,
+        run_command=run.command if run else None,
     )
 
 

@@ -90,7 +90,7 @@ class TargetBranch:
             return None
         lines = [line.strip() for line in output.err.splitlines() if line.strip()]
         lines = [line for line in lines if not line.startswith(("hint:", "warning:"))]
-        message = " ".join(lines).removeprefix("error: ").removesuffix("Aborting").strip()
+        message = " ".join(lines).removeprefix("error: ").removesuffix("Aborting").rstrip(". ")
         return TargetBlocked(
             f"{self._branch} is checked out in {checkout.folder} and cannot be updated there: "
             f"{message[:1000]}",

@@ -67,11 +67,9 @@ async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
         return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
-async def land_plan(
-    options: RunOptions, tasks: Collection[str], progress: Progress | None = None
-) -> RunOutcome:
+async def land_plan(options: RunOptions, tasks: Collection[str], progress: Progress) -> RunOutcome:
     """Land the work that is already accepted, in order. Starts no task and no agent."""
-    async with _open_run(options, progress or Progress()) as run:
+    async with _open_run(options, progress) as run:
         unknown = [bead_id for bead_id in tasks if not run.knows(bead_id)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")

@@ -47,7 +47,7 @@ def reservation(
     """The files that an unfinished task of an ended run keeps from other tasks."""
     if holder["swarm_id"] != swarm_id or outcome_of(task) != "unfinished":
         return None
-    why = f"{holder['bead_id']} is not finished; it is cancelled (--all)"
+    why = f"{holder['bead_id']} is not finished; --all cancels it"
     files = ", ".join(holder["owned"])
     return Leftover("reservation", swarm_id, files, why, bead_id=str(holder["bead_id"]))
 
@@ -193,7 +193,7 @@ def _kept(run: Path, bead_id: str, outcome: TaskOutcome) -> KeptWork:
     return KeptWork(
         run.name,
         bead_id,
-        "not finished: a later run continues its work",
+        "not finished: a later run continues it, unless you cancel it",
         f"shiftboss task cancel {bead_id} --swarm {run.name}",
     )
 

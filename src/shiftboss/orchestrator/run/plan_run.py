@@ -33,7 +33,12 @@ from shiftboss.orchestrator.run.run_workers import (
 )
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.rules.runs.merge_tasks import original_of
-from shiftboss.rules.tasks.waiting import cancelled_reason, dependency_reason, reason_line
+from shiftboss.rules.tasks.waiting import (
+    cancelled_reason,
+    dependency_reason,
+    in_one_line,
+    reason_line,
+)
 
 # Events wake the run. The poll is for changes that cause no event, such as a target branch that
 # becomes free.
@@ -296,17 +301,28 @@ def is_over(
 def landing_outcome(
     run: RunContext, landing_queue: LandingQueue, plan_status: PlanStatus, only: Collection[str]
 ) -> RunOutcome:
-    """The outcome of `shiftboss land`."""
+    """The outcome of `shiftboss land`, for all tasks or `only` those that were named."""
     selected = [task.id for task in run.plan.tasks if not only or task.id in only]
-    outcome = landing_outcome_of(selected, run.client.swarm_id, plan_status, landing_queue.stuck)
+    outcome = landing_outcome_of(
+        selected, run.client.swarm_id, plan_status, landing_queue.stuck, are_named=bool(only)
+    )
     outcome.warnings = landing_queue.warnings
+    for bead_id in outcome.landed:
+        row, view = run.progress.row(bead_id), plan_status.views[bead_id]
+        row.landed, row.receipt_id = view["landed_commit"], view["receipt_id"]
     return outcome
 
 
 def landing_outcome_of(
-    selected: Collection[str], swarm_id: str, plan_status: PlanStatus, stuck: Mapping[str, str]
+    selected: Collection[str],
+    swarm_id: str,
+    plan_status: PlanStatus,
+    stuck: Mapping[str, str],
+    *,
+    are_named: bool = False,
 ) -> RunOutcome:
-    """Accepted work that has not landed has failed to land, unless it is in review."""
+    """Accepted work that has not landed has failed to land, unless it is in review. Tasks that the
+    user has named are all to land, also those that are not accepted."""
     outcome = RunOutcome(done=False)
     for bead_id in selected:
         if bead_id in plan_status.held:
@@ -324,7 +340,9 @@ def landing_outcome_of(
             outcome.failed.append(bead_id)
         else:
             outcome.waiting.append(bead_id)
+            why = in_one_line("not accepted yet", f"shiftboss why {bead_id} --swarm {swarm_id}")
+            outcome.stuck.setdefault(bead_id, why)
     outcome.stuck |= stuck
     # A review is still to be done before everything that was accepted has landed.
-    outcome.done = not outcome.failed and not outcome.held
+    outcome.done = not (outcome.failed or outcome.held or (are_named and outcome.waiting))
     return outcome

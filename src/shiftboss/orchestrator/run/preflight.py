@@ -177,7 +177,7 @@ def _judge_state(state: Path) -> Iterator[str]:
     if not _is_writable(existing):
         yield (
             f"the run cannot keep its state in {state}, because {existing} is not a folder that "
-            "you can write to; choose another one with: shiftboss run --db FILE"
+            "you can write to; choose a database in another folder with --db FILE"
         )
 
 

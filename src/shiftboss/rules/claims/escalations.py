@@ -26,8 +26,9 @@ _MEANING: Final[dict[DisputeKind, str]] = {"wrong": "it is wrong", "impossible":
 def refusal_question(worker: str, refusals: int, task_id: str, violations: Sequence[str]) -> str:
     named = "\n".join(f"- {violation}" for violation in violations[:VIOLATIONS_NAMED_MAX])
     return (
-        f"{worker} was refused {refusals} times in a row on {task_id}:\n{named}\n"
-        "Answer with instructions, change the contract, waive a check, or cancel the task."
+        f"{worker} was refused {refusals} times in a row on {task_id}. "
+        "Answer with instructions, change the contract, waive a check, or cancel the task. "
+        f"The reasons of the last refusal:\n{named}"
     )
 
 

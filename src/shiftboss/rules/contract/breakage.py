@@ -111,7 +111,7 @@ def fix_description(
         ),
     }[remedy]
     return (
-        f"{jobs} of {repo} fails since {push.sha} of {push.repo} (task {push.task_id}). At "
+        f"{jobs} of {repo} has failed since {push.sha} of {push.repo} (task {push.task_id}). At "
         f"{question.base[:12]} it passes with {push.repo} at {push.before[:12]} and fails with the "
         f"push.\n{why}\n\n{log[-LOG_CHARACTERS_MAX:]}".rstrip()
     )

@@ -96,7 +96,7 @@ def judge_visible_tests(plan: Plan, counts: Mapping[str, int]) -> Iterator[Prefl
             tests = "no test" if count == 0 else f"only {pluralize(count, 'test')}"
             yield PreflightFinding(
                 ("tasks", index),
-                f"its test criteria name files that have {tests} so far, which code can be "
-                "written for; add tests that the agent does not see with the key `held_out`",
+                f"its test criteria name files that have {tests} so far, so work that only looks "
+                "right may pass; add tests that the agent does not see with the key `held_out`",
                 is_warning=True,
             )

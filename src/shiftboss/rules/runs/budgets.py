@@ -75,6 +75,6 @@ def is_raise(current: BudgetRecord | None, wanted: BudgetRecord) -> bool:
     return any(old is not None and (new is None or new > old) for old, new in pairs)
 
 
-def hold_reason(task_id: str, over: ExceededLimit) -> str:
+def budget_hold_text(task_id: str, over: ExceededLimit) -> str:
     owner = "the swarm" if task_id == WHOLE_SWARM else task_id
     return f"the budget of {owner} is used up: {over}"

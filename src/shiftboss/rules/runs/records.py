@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, NamedTuple
 
 # Used instead of a task id for the whole swarm.
@@ -96,6 +97,12 @@ class PlanRunRecord(NamedTuple):
     plan_file: str
     started_at_ms: int
     auto_merge: bool = True
+
+    @property
+    def command(self) -> str:
+        """Runs the plan again. Work that was not to land by itself does not do so now."""
+        option = "" if self.auto_merge else " --no-auto-merge"
+        return f"shiftboss run {shlex.quote(self.plan_file)}{option}"
 
 
 class SpawnRefusal(NamedTuple):

@@ -6,7 +6,6 @@ facts; a new one is a function and a line in `_REASONS`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +18,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    PlanRunRecord,
     ReviewRecord,
     SpawnRefusal,
     Totals,
@@ -55,7 +55,7 @@ class TaskFacts:
     those of the swarm that have a task or wait for one."""
 
     task: Task
-    plan_file: str | None = None
+    run: PlanRunRecord | None = None
     is_offline: bool = False
     assignment: Assignment | None = None
     dependencies: Sequence[Task] = ()
@@ -156,19 +156,20 @@ def _obstacles(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status == "open" and facts.refusal is not None and not facts.dependencies:
         yield from refusal_reasons(facts.refusal, facts.holders)
     elif facts.task.status == "failed":
-        yield from (holder_reason(facts.task.task_id, holder) for holder in facts.holders)
+        task = facts.task
+        yield from (holder_reason(task.swarm_id, task.task_id, each) for each in facts.holders)
 
 
 def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
     waits = facts.dependencies or facts.unlanded or facts.refusal or facts.holds
     if facts.task.status != "open" or waits:
         return
-    if facts.plan_file is None:
-        text, command = "it is added and not submitted", facts.command("task submit")
+    if facts.run is None:
+        text, command = "it was added, but not submitted", facts.command("task submit")
     elif facts.workers:
         text, command = "its run has not started it yet", facts.command("task show")
     else:
-        yield not_running_reason(facts.task.task_id, facts.plan_file)
+        yield not_running_reason(facts.task.task_id, facts.run)
         return
     yield Reason("not_submitted", facts.task.task_id, text, command)
 
@@ -184,8 +185,8 @@ def _queued(facts: TaskFacts) -> Iterator[Reason]:
         text += f", and {busy} busy"
     else:
         text += f", and no worker asks for tasks of the swarm {swarm_id}"
-        if facts.plan_file is not None:
-            command = f"shiftboss run {shlex.quote(facts.plan_file)}"
+        if facts.run is not None:
+            command = facts.run.command
     yield Reason("queued", facts.task.task_id, text, command)
 
 
@@ -193,8 +194,8 @@ def _left_behind(facts: TaskFacts) -> Iterator[Reason]:
     """Without a server no worker is at work, whatever the last one has stored."""
     if facts.task.status != "active" or not facts.is_offline:
         return
-    if facts.plan_file is not None:
-        yield not_running_reason(facts.task.task_id, facts.plan_file)
+    if facts.run is not None:
+        yield not_running_reason(facts.task.task_id, facts.run)
     else:
         text = f"{facts.task.worker or 'its worker'} cannot go on: no server is running"
         yield Reason("not_running", facts.task.task_id, text, "shiftboss serve")
@@ -212,8 +213,8 @@ def _at_work(facts: TaskFacts) -> Iterator[Reason]:
     elif held.claim_id is not None:
         return
     else:
-        text = f"{held.worker} works on it since {time_text(held.registered_at_ms)}"
-        command = facts.command("task show" if facts.plan_file is None else "logs")
+        text = f"{held.worker} has been working on it since {time_text(held.registered_at_ms)}"
+        command = facts.command("task show" if facts.run is None else "logs")
     yield Reason("at_work", facts.task.task_id, text, command)
 
 
@@ -242,7 +243,7 @@ def _claim(facts: TaskFacts) -> Iterator[Reason]:
 
 def _failed(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status == "failed":
-        yield failed_reason(facts.task, facts.plan_file, facts.workers)
+        yield failed_reason(facts.task, facts.run, facts.workers)
 
 
 def _cancelled(facts: TaskFacts) -> Iterator[Reason]:
@@ -263,7 +264,7 @@ def _done(facts: TaskFacts) -> Iterator[Reason]:
             review = facts.review
             yield review_reason(review.swarm_id, review.task_id, review.commit_sha)
         else:
-            yield landing_reason(landing, facts.plan_file)
+            yield landing_reason(landing, facts.run)
     else:
         text = f"it has landed on {landing.target} as {landing.landed_commit[:12]}"
         text += f", receipt {landing.receipt_id}"

@@ -17,18 +17,21 @@ from shiftboss.rules.claims.escalations import (
 )
 from shiftboss.rules.claims.handoffs import ScopeRequest
 from shiftboss.rules.claims.ways_out import waive_commands
-from shiftboss.rules.runs.budgets import MICRO
+from shiftboss.rules.runs.budgets import MICRO, budget_hold_text, exceeded_limit
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
     BudgetRecord,
     Hold,
     LandingRecord,
+    PlanRunRecord,
     SpawnRefusal,
     Totals,
 )
 from shiftboss.rules.tasks.tasks import Question, Task
 
 _TEXT_CHARACTERS_MAX: Final = 300
+_NEXT_ITEM: Final = re.compile(r"(?<=[^:\s])\s*\n- ")
+_FIRST_ITEM: Final = re.compile(r":\s*\n- ")
 _QUOTED_COMMAND: Final = re.compile(r"`(shiftboss [^`]+)`")
 
 
@@ -123,8 +126,12 @@ def hold_reason(
     """`used` is what the budget was spent on: the command that raises it has to exceed that."""
     task = "" if hold.task_id == WHOLE_SWARM else f" --task {hold.task_id}"
     if hold.kind == "budget":
-        command = raise_budget_command(hold.swarm_id, hold.task_id, budget, used or Totals())
-        return Reason("budget", hold.task_id or None, short_text(hold.reason), command)
+        used = used or Totals()
+        command = raise_budget_command(hold.swarm_id, hold.task_id, budget, used)
+        # More may have been used since the hold was stored: workers finish what they are doing.
+        over = exceeded_limit(used, budget)
+        text = budget_hold_text(hold.task_id, over) if over else hold.reason
+        return Reason("budget", hold.task_id or None, short_text(text), command)
     subject = "the whole swarm" if hold.task_id == WHOLE_SWARM else hold.task_id
     until = "until it is resumed" if hold.until_ms is None else f"until {time_text(hold.until_ms)}"
     return Reason(
@@ -137,14 +144,14 @@ def hold_reason(
 
 
 def failed_reason(
-    task: Task, plan_file: str | None, workers: int, refused_by: Sequence[str] = ()
+    task: Task, run: PlanRunRecord | None, workers: int, refused_by: Sequence[str] = ()
 ) -> Reason:
     """Without a worker of the run, nobody would take the task: the plan has to be run again.
     `refused_by` are the checks that refused its last claim."""
     times = "once" if task.failures <= 1 else f"{task.failures} times"
     command = f"shiftboss task retry {task.task_id} --swarm {task.swarm_id}"
-    if plan_file is not None and not workers:
-        command = f"shiftboss run {shlex.quote(plan_file)} --retry"
+    if run is not None and not workers:
+        command = f"{run.command} --retry"
     error = f": {short_text(task.last_error)}" if task.last_error else ""
     also = waive_commands(task.swarm_id, task.task_id, refused_by)
     return Reason("failed", task.task_id, f"it failed {times}{error}", command, tuple(also))
@@ -152,17 +159,21 @@ def failed_reason(
 
 def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterator[Reason]:
     """`holders` are those that are still in the way."""
-    yield from (holder_reason(refusal.task_id, holder) for holder in holders)
-    if not holders:
+    yield from (holder_reason(refusal.swarm_id, refusal.task_id, holder) for holder in holders)
+    if refusal.holders and not holders:
+        text = "its last start was refused, and what was in the way is gone: it can start now"
+        command = f"shiftboss task show {refusal.task_id} --swarm {refusal.swarm_id}"
+        yield Reason("refused_start", refusal.task_id, text, command)
+    elif not holders:
         command = "shiftboss repo list" if refusal.code == "repo_blocked" else "shiftboss status"
-        text = f"the last try to start it was refused: {short_text(refusal.detail)}"
+        text = f"the last attempt to start it was refused: {short_text(refusal.detail)}"
         yield Reason("refused_start", refusal.task_id, text, command)
 
 
-def landing_reason(landing: LandingRecord, plan_file: str | None) -> Reason:
+def landing_reason(landing: LandingRecord, run: PlanRunRecord | None) -> Reason:
     command = f"shiftboss receipt show {landing.task_id} --swarm {landing.swarm_id}"
-    if plan_file is not None:
-        command = f"shiftboss land {shlex.quote(plan_file)} {landing.task_id}"
+    if run is not None:
+        command = f"shiftboss land {shlex.quote(run.plan_file)} {landing.task_id}"
     return Reason(
         "not_landed",
         landing.task_id,
@@ -201,16 +212,19 @@ def dependency_reason(swarm_id: str, task_id: str, dependency_id: str, status: s
     return Reason("dependency", task_id, text, command, also)
 
 
-def not_running_reason(task_id: str | None, plan_file: str) -> Reason:
-    command = f"shiftboss run {shlex.quote(plan_file)}"
-    return Reason("not_running", task_id, "its run is not running", command)
+def not_running_reason(task_id: str | None, run: PlanRunRecord) -> Reason:
+    return Reason("not_running", task_id, "no run is working on it", run.command)
 
 
-def holder_reason(task_id: str, holder: Holder) -> Reason:
-    """A task that is being worked on will be done; another one has to be got out of the way."""
+def holder_reason(swarm_id: str, task_id: str, holder: Holder) -> Reason:
+    """A task that is being worked on will be done, unless its run was killed; another one has to be
+    got out of the way."""
     where = f"{holder.task_id} --swarm {holder.swarm_id}"
+    also: tuple[str, ...] = ()
     if holder.status in ("active", "queued"):
         command = f"shiftboss why {where}"
+        if holder.repo is None and holder.swarm_id != swarm_id:
+            also = (f"shiftboss task cancel {where}",)
     elif holder.repo is not None:
         command = f"shiftboss repo release {holder.repo} --reason 'checked by hand'"
     else:
@@ -221,6 +235,7 @@ def holder_reason(task_id: str, holder: Holder) -> Reason:
         f"{holder.task_id} of the swarm {holder.swarm_id} owns {holder.owned} and is "
         f"{holder.status}",
         command,
+        also,
     )
 
 
@@ -297,7 +312,8 @@ def refusal_text(error: Conflict, swarm_id: str, place: CommandPlace = HERE) -> 
 
 
 def short_text(text: str) -> str:
-    line = " ".join(text.split())
+    """In one line; the items of a list are separated by semicolons."""
+    line = " ".join(_FIRST_ITEM.sub(": ", _NEXT_ITEM.sub("; ", text)).split())
     return line if len(line) <= _TEXT_CHARACTERS_MAX else f"{line[: _TEXT_CHARACTERS_MAX - 1]}…"
 
 

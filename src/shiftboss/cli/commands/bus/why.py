@@ -27,11 +27,15 @@ def why(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Out
     else:
         swarm_id = session.swarm_of(task_id, swarm)
     answer = session.call("why_task", swarm_id, bead_id=task_id)
-    return Output(answer, lambda: _show(parse_answer(answer, "reasons")))
+    task = None if packet else session.call("show_task", swarm_id, bead_id=task_id)
+    return Output(answer, lambda: _show(parse_answer(answer, "reasons"), task))
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show(answer: dict[str, Any], task: bytes | None) -> None:
+    from shiftboss.cli.views.bus import effective_status
     from shiftboss.cli.views.overview import reason_lines, show_lines
 
-    print_line(f"{answer['bead_id']} of the swarm {answer['swarm_id']} is {answer['status']}:")
+    # The same word as in `task list`.
+    status = answer["status"] if task is None else effective_status(parse_answer(task, "status"))
+    print_line(f"{answer['bead_id']} of the swarm {answer['swarm_id']} is {status}:")
     show_lines(reason_lines(answer["reasons"], with_task=False))

@@ -141,7 +141,7 @@ def _effect_of_answer(session: ServerSession, swarm_id: str, question: dict[str,
     task_id = question["bead_id"]
     not_running = session.not_running(swarm_id)
     if not_running is not None:
-        return not_running
+        return f"the answer is recorded; {not_running}"
     task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "status")
     if task["status"] == "active":
         return f"{question['worker']} gets the answer and continues with {task_id}"

@@ -153,7 +153,7 @@ class RunFolder:
             else:
                 self._watch(process)
         except KeyboardInterrupt:
-            print_line(f"detached; the run goes on. To stop it: {self.command('--stop')}")
+            print_line(f"detached; the run continues. To stop it: {self.command('--stop')}")
             return 0
         result = read_result(self._folder)
         if result is None or result.pid != process.pid:

@@ -343,7 +343,7 @@ def _show_found(found: list[Leftover], kept: list[KeptWork], *, include_unfinish
 
 def _show_kept(kept: list[KeptWork]) -> None:
     for each in kept:
-        print_line(f"stays: {each.bead_id} of {each.swarm_id}, {each.why}: {each.command}")
+        print_line(f"stays: {each.bead_id} of {each.swarm_id}, {each.why} ({each.command})")
 
 
 def _kept_json(kept: list[KeptWork]) -> list[dict[str, str]]:

@@ -75,7 +75,7 @@ def redteam(
     Examples:
       shiftboss redteam plan.yaml                        all tasks, all hacks
       shiftboss redteam plan.yaml login-form             one task
-      shiftboss redteam bd-7                             a task that has its contract already
+      shiftboss redteam bd-7                             a task of this server
       shiftboss redteam plan.yaml --class early-exit     one class of hacks
       shiftboss redteam plan.yaml --list                 what the hacks do
     """

@@ -199,18 +199,20 @@ def land(
     from shiftboss.cli.views.runs import outcome_lines
     from shiftboss.orchestrator.run.bootstrap import land_plan
     from shiftboss.orchestrator.run.plan_file import load_plan
+    from shiftboss.orchestrator.run.progress import Progress
 
     refuse_contradictions(given_options(context))
-    plan = load_plan(plan_file)
+    plan, progress = load_plan(plan_file), Progress()
     options = _run_options(plan, server, token_file, db, _policy_of(plan_file, policy))
-    outcome = until_signal(land_plan(replace(options, own_server=own_server), tasks or []))
+    landing = land_plan(replace(options, own_server=own_server), tasks or [], progress)
+    outcome = until_signal(landing)
     if outcome is None:
         raise typer.Exit(1)
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
         advice = f"when that is fixed: {_command_line()}" if outcome.failed else None
-        show(*outcome_lines(outcome, advice=advice))
+        show(*outcome_lines(outcome, progress, advice, with_usage=False))
     raise typer.Exit(0 if outcome.done else 1)
 
 

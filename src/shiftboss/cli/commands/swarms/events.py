@@ -11,14 +11,15 @@ import typer
 
 from shiftboss.cli.common.command import ServerSession, server_command
 from shiftboss.cli.common.event_stream import StreamEvent, follow_events, stored_events
-from shiftboss.cli.common.options import SwarmId
+from shiftboss.cli.common.open_items import only_swarm
+from shiftboss.cli.common.options import OnlySwarmId
 from shiftboss.cli.common.output import console, is_terminal, print_json
 
 
 @server_command()
 def events(
     session: ServerSession,
-    swarm_id: SwarmId,
+    swarm_id: OnlySwarmId = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new events until Ctrl-C.")
     ] = False,
@@ -32,10 +33,11 @@ def events(
     Example:
       shiftboss events login --follow
     """
+    swarm = only_swarm(session, swarm_id)
     stream = (
-        follow_events(session.client, swarm_id, since, _print_reconnecting)
+        follow_events(session.client, swarm, since, _print_reconnecting)
         if follow
-        else stored_events(session.client, swarm_id, since)
+        else stored_events(session.client, swarm, since)
     )
     if session.as_json:
         _print_json_lines(stream)

@@ -71,7 +71,7 @@ def _server_status(session: ServerSession) -> Output:
                 f"store {health['store']}, up {span(health['uptime_seconds'])}"
             )
         if not ongoing:
-            print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
+            print_line("nothing is running or waiting" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
         if len(shown) > SWARMS_SHOWN_MAX or is_cut:
             print_line("there are more: shiftboss swarm list --all")

@@ -10,8 +10,8 @@ import typer
 from shiftboss.cli.commands.swarms.status import swarm_usage
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.open_items import unfinished_swarm
-from shiftboss.cli.common.options import SwarmId
+from shiftboss.cli.common.open_items import only_swarm, unfinished_swarm
+from shiftboss.cli.common.options import OnlySwarmId, SwarmId
 from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
@@ -101,8 +101,9 @@ def _show_list(listing: dict[str, Any]) -> None:
 
 @swarm.command("show")
 @server_command()
-def show_swarm(session: ServerSession, swarm_id: SwarmId) -> Output:
+def show_swarm(session: ServerSession, swarm_id: OnlySwarmId = None) -> Output:
     """Show a swarm with its tasks and packets, and what waits."""
+    swarm_id = only_swarm(session, swarm_id)
     answer = parse_answer(session.client.get(swarm_path(swarm_id, "status")), "workers")
     pages = bus_pages(session.client, "list_tasks", swarm_id, TASKS_SHOWN_MAX)
     listing = join_pages(pages, "tasks")

@@ -39,7 +39,7 @@ _MARKUP: Final = re.compile(r"</|/>")
 _LEAVING: Final = re.compile(r"(?<![\w$.])(?:return|yield)(?![\w$])")
 _CONDITION: Final = re.compile(r"(?<![\w$.])(?:if|for|while|switch|catch|with|await)\s*\Z")
 _NAME_AT_END: Final = re.compile(r"(?<![\w$])[\w$]+\Z")
-# A line that ends with one of these goes on in the next.
+# A statement continues in the next line after one of these.
 _OPEN_WORDS: Final = frozenset(
     (
         *("await", "case", "delete", "do", "else", "extends", "in", "instanceof", "new", "of"),
