@@ -52,7 +52,7 @@ def request(
 
     \b
     Example:
-      shiftboss scope request bd-1 src/auth/config.py --reason "The lifetime is there"
+      shiftboss scope request bd-1 src/config.py --reason "It sets the lifetime"
     """
     answer = session.call(
         "request_scope",
