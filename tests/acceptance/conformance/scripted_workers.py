@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAUSE_SECONDS = 0.02
+ACCEPTED = "application/json, text/event-stream"
 
 
 class StoppedError(Exception):
@@ -83,7 +84,7 @@ class ScriptedWorker:
         connection = http.client.HTTPConnection(self._target, timeout=40)
         self._connections.add(connection)
         try:
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", "Accept": ACCEPTED}
             if key is not None:
                 headers["Idempotency-Key"] = key
             connection.request("POST", path, json.dumps(body), headers)
@@ -245,3 +246,16 @@ class ScriptedBusWorker(ScriptedWorker):
             checkpoint |= {"current_step": 1, "files_created": [], "files_modified": []}
         self.message("context_threshold", checkpoint)
         return None
+
+
+class ScriptedMcpWorker(ScriptedBusWorker):
+    """The same loop with MCP tools instead of plain HTTP. The id of a call is its key."""
+
+    def bus(self, operation: str, key: str | None = None, **members: Any) -> dict[str, Any]:
+        arguments = {"swarm_id": self.environment["SHIFTBOSS_SWARM"], **members}
+        params: dict[str, Any] = {"name": operation, "arguments": arguments}
+        if key is not None:
+            params["_meta"] = {"callId": key}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer: dict[str, Any] = self.call("/mcp", request)["result"]["structuredContent"]
+        return answer

@@ -1,4 +1,4 @@
-"""The kit and servers: ours passes completely, and every lie is caught by the check that names it."""
+"""The kit and servers: ours passes completely, and every lie is caught by its check."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ LIES: dict[str, tuple[Lie, str, str]] = {
     "unknown is fine": (accepting("register", ok=True), "unknown-swarm", "the answer is 200"),
     "limits are not checked": (accepting("register", ok=True), "limits", "packet_id=0 got 200"),
     "refusals name nothing": (
-        lambda called, _, status, answer: (status, {"no": 1} if status == 422 else answer),
+        lambda _, __, status, answer: (status, {"no": 1} if status == 422 else answer),
         "limits",
         "does not name packet_id",
     ),
@@ -195,7 +195,7 @@ LIES: dict[str, tuple[Lie, str, str]] = {
     "any transition": (accepting("send_message", accepted=True), "illegal", "complete got 200"),
     "complete is refused": (refusing("send_message"), "complete-message", "was refused"),
     "failed is final": (
-        lambda called, _, status, answer: (
+        lambda _, __, status, answer: (
             status,
             {"task": None} if (answer.get("task") or {}).get("epoch") == 2 else answer,
         ),
