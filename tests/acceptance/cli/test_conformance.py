@@ -28,7 +28,7 @@ def test_a_server_that_conforms(shared_server: RunningServer) -> None:
     done = shiftboss("conformance", "--server", shared_server.url, "--only", "SW-13")
     assert done.code == 0, done.err
     assert done.out.splitlines()[0] == ("✓ 000 SW-13 create: POST /swarm/create creates a swarm")
-    assert done.out.splitlines()[-1].startswith("2 hold, 0 do not; ")
+    assert done.out.splitlines()[-1].startswith("server: 2 hold, 0 do not; ")
 
 
 def test_a_server_that_does_not_conform_is_told_with_what_was_seen(
@@ -65,7 +65,7 @@ def test_a_worker_is_run_with_a_server_of_its_own(tmp_path: Path) -> None:
     only = ["--only", "registers", "--only", "reports-failed"]
     done = shiftboss("conformance", "--worker", command, *only, folder=tmp_path)
     assert done.code == 0, done
-    assert done.out.splitlines()[-1].startswith("2 hold, 0 do not; ")
+    assert done.out.splitlines()[-1].startswith("bus worker: 2 hold, 0 do not; ")
     assert list(tmp_path.iterdir()) == [], "nothing is written where the command was started"
 
 

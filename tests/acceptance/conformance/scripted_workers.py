@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAUSE_SECONDS = 0.02
+END_SECONDS = 20.0
 ACCEPTED = "application/json, text/event-stream"
 
 
@@ -45,14 +46,20 @@ class ScriptedWorker:
 
     def kill(self) -> None:
         self.stopped.set()
+        deadline = time.monotonic() + END_SECONDS
+        # Again and again: it may be about to open another connection.
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            self._end_connections()
+            self._thread.join(PAUSE_SECONDS)
+        assert not self._thread.is_alive(), "the scripted worker did not end"
+
+    def _end_connections(self) -> None:
         for connection in list(self._connections):
             try:
                 # A thread that reads is woken by this, and not by `close`.
                 connection.sock.shutdown(socket.SHUT_RDWR)
             except (AttributeError, OSError):
                 pass
-        self._thread.join(10)
-        assert not self._thread.is_alive(), "the scripted worker did not end"
 
     def last_output(self) -> str:
         return self._output

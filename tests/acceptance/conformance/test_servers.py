@@ -280,8 +280,10 @@ def test_a_lie_is_caught_by_the_check_that_names_it(
     policy_server: RunningServer, name: str
 ) -> None:
     lie, check, reason = LIES[name]
+    # Only this one waits for what does not come; the others must not depend on a quiet machine.
+    seconds = 2.0 if check == "events-live" else 20.0
     with lying(policy_server.url, lie) as proxy:
-        result = run(proxy.url, check, seconds=2.0)[check]
+        result = run(proxy.url, check, seconds=seconds)[check]
     assert result.outcome == "broken", result
     assert reason in result.reason
     assert result.wire

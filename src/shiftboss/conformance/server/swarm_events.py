@@ -122,11 +122,12 @@ def events_resume(bench: ServerBench) -> None:
 @EVENTS.add("events-live", "000", "SW-09", "A new event reaches an open stream at once")
 def events_live(bench: ServerBench) -> None:
     swarm_id = bench.new_swarm()
+    seconds = min(LIVE_SECONDS_MAX, bench.seconds)
     with reading(bench, swarm_id) as reader:
         bench.accepted(swarm_id, "register", registration())
-        reader.wait_for("worker_registered", LIVE_SECONDS_MAX)
+        reader.wait_for("worker_registered", seconds)
         bench.accepted(swarm_id, "progress", progress(1))
-        reader.wait_for("progress_update", LIVE_SECONDS_MAX)
+        reader.wait_for("progress_update", seconds)
 
 
 def _played(bench: ServerBench) -> str:

@@ -121,7 +121,7 @@ class PacketBench(WorkerBench):
         def found() -> Exchange | None:
             return next(iter(self.accepted(packet, operation)), None)
 
-        return self.wait(f"{operation} of the packet", found, may_end=True)
+        return self.wait(f"{operation} of the packet", found)
 
     def on_server(self, packet: Packet) -> dict[str, Any]:
         """The packet as the server knows it."""
