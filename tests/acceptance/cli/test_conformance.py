@@ -69,6 +69,17 @@ def test_a_worker_is_run_with_a_server_of_its_own(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "nothing is written where the command was started"
 
 
+def test_a_program_is_started_by_the_link_that_the_command_names(tmp_path: Path) -> None:
+    """By its link, the Python of a virtual environment finds its packages."""
+    (tmp_path / "real").write_text('#!/bin/sh\necho "I am $0"; exit 3\n')
+    (tmp_path / "real").chmod(0o755)
+    (tmp_path / "link").symlink_to("real")
+    arguments = ["--worker", "./link", "--profile", "bus", "--only", "registers"]
+    done = shiftboss("conformance", *arguments, folder=tmp_path)
+    assert done.code == 1
+    assert f"I am {tmp_path / 'link'}" in done.out
+
+
 def test_nothing_of_a_worker_is_left_running(tmp_path: Path) -> None:
     worker = tmp_path / "worker.sh"
     left = tmp_path / "left"

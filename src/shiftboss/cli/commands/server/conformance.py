@@ -108,10 +108,11 @@ def _check_server(
 
 
 def _absolute(argv: list[str]) -> list[str]:
-    """The worker runs in a folder of its own; files that the command names are of this one."""
+    """The worker runs in a folder of its own; files that the command names are of this one. Links
+    stay links: by its link, a Python knows its environment."""
     if not argv:
         raise InvalidRequest("worker: is empty", field="worker")
-    return [str(Path(word).resolve()) if Path(word).is_file() else word for word in argv]
+    return [str(Path(word).absolute()) if Path(word).is_file() else word for word in argv]
 
 
 def _listed(only: Sequence[str]) -> Output:
