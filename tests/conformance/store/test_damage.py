@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss.errors import DatabaseInUse, OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.store.port import Transaction
-from shiftboss.store.sqlite import session
+from shiftboss.store.sqlite import damage, session
 from shiftboss.store.sqlite.log_check import check_log
 from shiftboss.store.sqlite.offline_store import OfflineStore
 from shiftboss.store.sqlite.store import SqliteStore
@@ -106,8 +106,9 @@ async def test_a_write_that_meets_a_rotten_page_fails_the_whole_batch(sqlite_pat
 @pytest.mark.parametrize("name", ["", "-wal"])
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_is_deleted_or_replaced_is_not_written_to(
-    sqlite_path: str, name: str, replaced: bool
+    sqlite_path: str, name: str, replaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(damage, "FILES_UNCHECKED_SECONDS", 0.0)  # as if the last write was long ago
     path = Path(sqlite_path + name)
     async with opened(sqlite_path) as store:
         await store.write(add_swarm_with_event)

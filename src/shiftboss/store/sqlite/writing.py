@@ -61,7 +61,7 @@ class WritingSession:
         if refusal is None:
             result = run_batch(self._session, use_cases)
             # After the commit: what is acknowledged was in the file that is at the path.
-            refusal = self._watch.check_files()
+            refusal = self._watch.check_files_now_and_then()
             if refusal is None:
                 return result
         return BatchResult([Outcome(error=refusal) for _ in use_cases], [])
