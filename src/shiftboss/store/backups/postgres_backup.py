@@ -264,6 +264,8 @@ def _copy_in(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> None:
     for table in contents.tables:
+        # A migration may have added rows, which the backup has, too.
+        connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
         statement = SQL("COPY {} ({}) FROM STDIN").format(
             Identifier(table.name), _names(table.columns)
         )
