@@ -10,13 +10,14 @@ import pytest
 from shiftboss.client.errors import ServerBusy, ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempotency_key
 from shiftboss.client.server_address import Server
-from shiftboss.errors import Conflict, StoreUnavailable
+from shiftboss.errors import Conflict, OutcomeUnknown, StoreUnavailable
 from shiftboss.protocol.problems import problem_of
 from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SW-07")]
 
 BUSY = Reply(503, problem_of(StoreUnavailable("the disk is full")))
+UNKNOWN = Reply(503, problem_of(OutcomeUnknown("the commit failed and may or may not last")))
 REFUSED = Reply(409, problem_of(Conflict("no")))
 # A proxy without a server behind it, and another program on the port.
 NOT_THE_SERVER = [Reply(502, b"<html>"), Reply(404, {}), Reply(200, b"<html>"), Reply(200, {})]
@@ -28,14 +29,14 @@ def request() -> ServerRequest:
 
 
 async def test_it_retries_with_the_same_key_until_the_server_answers() -> None:
-    replies: Iterator[Reply] = iter([BUSY, *NOT_THE_SERVER, ANSWER])
+    replies: Iterator[Reply] = iter([BUSY, UNKNOWN, *NOT_THE_SERVER, ANSWER])
     failures: list[ServerUnreachable] = []
     with running_fake_server(lambda _: next(replies)) as server:
         async with HttpClient(Server.at(server.url)) as client:
             reply = await client.send_until_answered(request(), failures.append)
     assert reply.answer == {"status": "ok"}
-    assert len(failures) == 5
-    assert len(server.received) == 6
+    assert len(failures) == 6
+    assert len(server.received) == 7
     assert len({received.key for received in server.received}) == 1
     assert {tuple(received.body.items()) for received in server.received} == {(("a", 1),)}
 
