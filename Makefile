@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast compiled check format bench lock clean
+.PHONY: setup demo operator-day test test-fast compiled check format bench faults lock clean
 
 setup: $(READY)
 
@@ -52,6 +52,11 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+# Kills and stops the processes of running systems at random; takes a quarter of an hour. With
+# ROUNDS=20 SEED=7, fewer rounds of the faults that this seed chooses.
+faults: $(READY)
+	$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
