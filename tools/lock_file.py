@@ -21,7 +21,7 @@ class LockedPackage(NamedTuple):
 def read_lock(text: str) -> list[LockedPackage]:
     """One entry for each requirement; the continued lines of one have its hashes."""
     return [
-        LockedPackage(*match.groups(), tuple(_HASH.findall(entry)))
+        LockedPackage(match.group(1), match.group(2), tuple(_HASH.findall(entry)))
         for entry in text.replace("\\\n", " ").splitlines()
         if (match := _PACKAGE.match(entry))
     ]
