@@ -22,7 +22,8 @@ FILE_BYTES_MAX: Final = 5_000_000
 MATCHES_MAX: Final = 50
 COMMENT_BYTES_MAX: Final = 300
 _FORMS: Final = {
-    "a private key": rb"-----BEGIN (?:[A-Z]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=\\n]{16}",
+    "a private key": rb"-----BEGIN (?:[A-Z]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    rb"\s*[A-Za-z0-9+/=\\n]{16}",
     "a key of Anthropic": rb"sk-ant-[a-z0-9]{1,20}-[A-Za-z0-9_-]{20,200}",
     "a key of OpenAI": rb"sk-(?:proj-)?[A-Za-z0-9_-]{20,100}T3BlbkFJ[A-Za-z0-9_-]{20,200}",
     "a key of AWS": rb"(?:AKIA|ASIA)[0-9A-Z]{16}",
@@ -33,7 +34,8 @@ _FORMS: Final = {
     "a token of PyPI": rb"pypi-AgE[A-Za-z0-9_-]{50,300}",
     "a token of Slack": rb"xox[abeoprs]-[A-Za-z0-9-]{20,200}",
     "a key of Stripe": rb"[rs]k_live_[A-Za-z0-9]{20,200}",
-    "a JSON web token": rb"eyJ[A-Za-z0-9_-]{15,2000}\.eyJ[A-Za-z0-9_-]{15,2000}\.[A-Za-z0-9_-]{20,200}",
+    "a JSON web token": rb"eyJ[A-Za-z0-9_-]{15,2000}"
+    rb"\.eyJ[A-Za-z0-9_-]{15,2000}\.[A-Za-z0-9_-]{20,200}",
     "a password in an address": rb"://[^\s:/@'\"{}<>]{1,60}:[^\s:/@'\"{}<>]{3,60}@",
 }
 _ANY: Final = re.compile(
