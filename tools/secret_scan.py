@@ -43,7 +43,7 @@ _ANY: Final = re.compile(
 )
 # Made-up addresses in tests and docs.
 _EXAMPLES: Final = re.compile(
-    rb"://(?:user|someone|me|postgres|ada)[\w.-]*:(?:[\w.*-]*(?:password|pw|secret|hunter)|geheim)",
+    rb"://(?:user|someone|me|postgres|ada)[\w.-]*:(?:[\w.*-]*(?:password|pw|secret|hunter|word)|geheim)",
     re.IGNORECASE,
 )
 
