@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast compiled check format bench faults wheel sbom lock clean
+.PHONY: setup demo operator-day test test-fast compiled check format bench faults fuzz wheel sbom lock clean
 
 setup: $(READY)
 
@@ -59,6 +59,10 @@ bench: $(READY)
 # ROUNDS=20 SEED=7, fewer rounds of the faults that this seed chooses.
 faults: $(READY)
 	$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
+
+# Thousands of hostile inputs for every parser; takes half an hour.
+fuzz: $(READY)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/fuzz --timeout 3600
 
 # The same sources give the same bytes, wherever and whenever it is built.
 wheel: $(READY)

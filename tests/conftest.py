@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,7 +34,11 @@ use_real_python()
 settings.register_profile(
     "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("any_machine")
+# `make fuzz`: many examples, and other ones every time.
+settings.register_profile(
+    "fuzz", settings.get_profile("any_machine"), max_examples=3000, derandomize=False
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any_machine"))
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:

@@ -1,13 +1,17 @@
-"""Hostile input: what is nearly right, what is far too much of one thing, what nests without end."""
+"""Hostile input: nearly right, far too much of one thing, or nested without end."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 BYTES_MAX = 20_000
+# In `make test`; `make fuzz` has its own number.
+EXAMPLES = 15 if os.environ.get("HYPOTHESIS_PROFILE") is None else settings().max_examples
 # Pieces that make patterns backtrack, parsers nest, and numbers overflow. All are repeated.
 PIECES = (
     " ",
@@ -107,7 +111,7 @@ def spoiled(draw: st.DrawFn, seeds: Sequence[str]) -> str:
                 st.just(text[start:end] * draw(st.sampled_from((2, 3, 50)))),
                 st.text(max_size=10),
                 st.builds(str.__mul__, WORDS, st.sampled_from((1, 2, 1000))),
-                st.builds(lambda value: json.dumps(value), json_values()),
+                st.builds(json.dumps, json_values()),
             )
         )
         text = (text[:start] + part + text[end:])[:BYTES_MAX]

@@ -7,6 +7,7 @@ import hmac
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
 from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import read_report
+from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.contract.policy_file import read_policy
 from shiftboss.rules.documents import json_edits
 from shiftboss.rules.paths.braces import normalize_patterns
@@ -69,7 +71,7 @@ POLICY = """
 preset: completion-contract
 repos:
   app: {path: ., depends_on: [lib], ci: {provider: github, repository: a/b, required_jobs: [test]}}
-  lib: {path: ../lib, ci: {jobs: {test: {command: [make, test]}}}}
+  lib: {path: ../lib, ci: {jobs: {test: {run: make test}}}}
 timeouts: {working: {timeout: 1200, warning_at: 900}}
 """
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" tests="2">
@@ -159,17 +161,26 @@ CONTRACT = json.dumps(
 CALL = json.dumps(
     {
         "tool_name": "Bash",
+        "tool": "bash",
+        "args": {"command": "echo a > b"},
         "cwd": "/repo",
         "tool_input": {"command": "echo a > b", "file_path": "/repo/a.py"},
     }
 )
-SCRIPT = "cd src && FOO=1 make -C x > out 2>&1 <<EOF\n$(cat a) `b` ${c:-d}\nEOF\nfind . -exec rm {} +\n"
+SCRIPT = (
+    "cd src && FOO=1 make -C x > out 2>&1 <<EOF\n$(cat a) `b` ${c:-d}\nEOF\nfind . -exec rm {} +\n"
+)
 PROBLEM = json.dumps({"type": "urn:shiftboss:conflict", "status": 409, "code": "conflict"})
 PYTHON = "import a.b\nfrom . import c\n\ndef test_a():\n    assert c(1) == 2\n"
-JAVASCRIPT = "import a from './b'\nconst c = require(`d`)\nit('works', () => { expect(a).toBe(1) })\n"
+JAVASCRIPT = (
+    "import a from './b'\nconst c = require(`d`)\nit('works', () => { expect(a).toBe(1) })\n"
+)
 GO = 'package a\nimport (\n\t"fmt"\n\tb "x/y"\n)\nfunc TestA(t *testing.T) { t.Error("x") }\n'
 RUST = 'use crate::{a, b::{self, c}};\nmod d;\n#[test]\nfn it() { assert_eq!(1, r#"a"#.len()); }\n'
 SOURCES = {"a.py": PYTHON, "a.test.js": JAVASCRIPT, "a_test.go": GO, "a.rs": RUST}
+
+
+RUNNERS: tuple[RunnerName | None, ...] = ("unittest", "go", "cargo", None)
 
 
 class Target(NamedTuple):
@@ -182,7 +193,7 @@ class Target(NamedTuple):
 
 
 def _agent_targets() -> Iterable[Target]:
-    for kind, agent in AGENTS.items():
+    for kind in AGENTS:
         names = [file for file in LINES.iterdir() if file.name.startswith(kind)]
         seeds = [line for file in names for line in file.read_text().splitlines()]
         yield Target(f"agent output: {kind}", _reads_line(kind), seeds or [OUTPUT])
@@ -208,13 +219,15 @@ def _report_targets() -> Iterable[Target]:
         "test report: junit", lambda t: read_report(as_bytes(t), "junit", "/repo"), [JUNIT, BOMB]
     )
     yield Target("test report: jest", lambda t: read_report(as_bytes(t), "jest", "/repo"), [JEST])
-    for runner in ("unittest", "go", "cargo", None):
-        yield Target(
-            f"test output: {runner}", lambda t, r=runner: printed_report(r, t), [OUTPUT]  # type: ignore[misc]
-        )
+    for runner in RUNNERS:
+        yield Target(f"test output: {runner}", _printed(runner), [OUTPUT])
     yield Target(
         "test output: template", lambda t: printed_report(None, t, "{passed} of {ran}"), [OUTPUT]
     )
+
+
+def _printed(runner: RunnerName | None) -> Callable[[str], object]:
+    return lambda text: printed_report(runner, text)
 
 
 def _forge_targets() -> Iterable[Target]:
@@ -264,21 +277,30 @@ def _webhook(provider: str) -> Callable[[str], object]:
 
 
 def _file_targets() -> Iterable[Target]:
-    yield Target("plan", lambda t: read_plan(t, "plan.yaml", ["claude"]), [PLAN])
+    yield Target("plan", lambda t: read_plan(t, "plan.yaml", ["claude", "command"]), [PLAN])
     yield Target("policy", lambda t: read_policy(t, "shiftboss.yaml"), [POLICY])
     yield Target("checklist", _checklist, [CHECKLIST])
     yield Target("issues", lambda t: read_issue_file(as_bytes(t).splitlines()), [ISSUE])
     yield Target("receipt", lambda t: read_receipt(as_bytes(t)), ['{"receipt":{},"signature":""}'])
-    yield Target("envelope", lambda t: read_envelope(as_bytes(t)), ['{"payload":"","signatures":[]}'])
+    yield Target(
+        "envelope", lambda t: read_envelope(as_bytes(t)), ['{"payload":"","signatures":[]}']
+    )
     yield Target("server.json", _server_file, ['{"address":"http://127.0.0.1:1","pid":1}'])
-    yield Target("outbox file", _outbox_file, ['{"swarm_id":"s","operation":"error","key":"k","body":{}}'])
+    yield Target(
+        "outbox file", _outbox_file, ['{"swarm_id":"s","operation":"error","key":"k","body":{}}']
+    )
     yield Target(
         "checkpoint",
         _checkpoint,
         ['{"event":"progress","packet_id":1,"packet_name":"p","tasks_completed":1}'],
         (DamagedCheckpointError,),
     )
-    yield Target("settings", _settings, ['{"a": [1, {"b": "c"}], // x\n "d": null}'], (ValueError,))
+    yield Target(
+        "settings",
+        _settings,
+        ['{"a": [1, {"b": "c"}], // x\n "d": null}'],
+        (json_edits.NotJson, json_edits.WrongKind),
+    )
 
 
 def _checklist(text: str) -> object:
@@ -328,7 +350,10 @@ def _hook_targets() -> Iterable[Target]:
         if isinstance(hook, ToolHook):
             yield Target(f"hook: {kind}", _reads_call(hook), [CALL], (BadInput,))
     yield Target(
-        "hook: shell", lambda t: ShellWrites("/repo", {}, "task", "a" * 40).script(t), [SCRIPT], (Unclear,)
+        "hook: shell",
+        lambda t: ShellWrites("/repo", {}, "task", "a" * 40).script(t),
+        [SCRIPT],
+        (Unclear,),
     )
 
 
@@ -341,15 +366,23 @@ def _reads_call(hook: ToolHook) -> Callable[[str], object]:
 
 
 def _text_targets() -> Iterable[Target]:
-    line = "[PUSHED_TO_CI] task bd-1 repo app sha " + "a" * 40 + " run 3"
+    line = "PUSHED_TO_CI: a commit 7f3a2b1 - CI run #89 [substate: ci_running] [jobs: 2/6]"
     yield Target("milestone line", parse_line, [line, "DONE", "[BLOCKED] bd-1: needs a token"])
-    yield Target("criterion", parse_criterion, ["Tests pass: python3 -m pytest 'a b'"])
-    yield Target("command", parse_command, ["make test FOO='a b' \\x"])
-    yield Target("described criteria", described_criteria, ["Do it.\n\nAcceptance:\n- `make` works\n"])
-    yield Target("pattern", _pattern, ["src/**/{a,b}/*.py", "docs/[a-z]?.md"])
-    yield Target("diff", lambda t: _lines_of_patch(as_bytes(PATCH + "+" + t.replace("\n", "\n+"))), [PATCH])
+    yield Target(
+        "criterion", parse_criterion, ["Tests pass: python3 -m pytest 'a b'"], (ValueError,)
+    )
+    yield Target("command", parse_command, ["make test FOO='a b' \\x"], (ValueError,))
+    yield Target(
+        "described criteria", described_criteria, ["Do it.\n\nAcceptance:\n- `make` works\n"]
+    )
+    yield Target("pattern", _pattern, ["src/**/{a,b}/*.py", "docs/[a-z]?.md"], (ValueError,))
+    yield Target(
+        "diff", lambda t: _lines_of_patch(as_bytes(PATCH + "+" + t.replace("\n", "\n+"))), [PATCH]
+    )
     yield Target("quota message", _quota, ["You've hit your limit, resets 3pm (Europe/Berlin)"])
-    yield Target("denial", lambda t: find_denial(t, "Bash"), ["permission denied: Bash(rm) not allowed"])
+    yield Target(
+        "denial", lambda t: find_denial(t, "Bash"), ["permission denied: Bash(rm) not allowed"]
+    )
     yield Target("problem", _problem, [PROBLEM])
     yield Target("notification", parse_payload, ['{"server":"a","events":[["s",1,2]]}'])
 
@@ -373,12 +406,16 @@ def _problem(text: str) -> object:
 
 def _source_targets() -> Iterable[Target]:
     for path, text in SOURCES.items():
-        yield Target(f"sabotage: {path}", lambda t, p=path: sabotages(p, t), [text])  # type: ignore[misc]
+        yield Target(f"sabotage: {path}", partial(sabotages, path), [text])
     yield Target("imports: python", lambda t: python.imported_by("a.py", t, REPO), [PYTHON])
-    yield Target("imports: javascript", lambda t: javascript.imported_by("a.js", t, REPO), [JAVASCRIPT])
+    yield Target(
+        "imports: javascript", lambda t: javascript.imported_by("a.js", t, REPO), [JAVASCRIPT]
+    )
     yield Target("imports: go", lambda t: go.imported_by("a.go", t, REPO), [GO])
     yield Target("imports: rust", lambda t: rust.imported_by("src/a.rs", t, REPO), [RUST])
-    yield Target("package.json", node_packages.json_object_with_comments, ['{"name": "a", /* b */}'])
+    yield Target(
+        "package.json", node_packages.json_object_with_comments, ['{"name": "a", /* b */}']
+    )
 
 
 TARGETS = {
