@@ -28,6 +28,7 @@ from shiftboss.evidence.survey.policy_file import default_policy_file, load_poli
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
+from shiftboss.server.http.accepting import always_accepting
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
@@ -170,7 +171,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     serving = fast_serving(app, settings.database_folder) if settings.uses_fast_path else Serving()
     config = uvicorn.Config(
         app,
-        http=serving.connection,  # type: ignore[arg-type]
+        http=always_accepting(serving.connection),  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",

@@ -25,17 +25,18 @@ from shiftboss.cli.commands.server.serve_options import (
     PolicyFile,
     Port,
     RetentionDays,
+    SecretsFromInput,
     SpawningBy,
     State,
     StatementSeconds,
-    TokenFromInput,
     Verifies,
 )
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
+    ServerSecrets,
     operator_token_from_environment,
-    read_operator_token_line,
+    read_secrets,
     read_token,
 )
 from shiftboss.defaults import HOST, PORT
@@ -59,7 +60,7 @@ def serve(
     db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
-    operator_token_from_input: TokenFromInput = False,
+    secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
     any_port_if_taken: AnyPortIfTaken = False,
 ) -> None:
@@ -71,10 +72,12 @@ def serve(
     Example, reachable from other machines:
       shiftboss serve --host 0.0.0.0 --token-file token
     """
+    from shiftboss.system.private_environment import hide_secrets
+
+    hide_secrets()
+    secrets = _secrets_from_input() if secrets_from_input else None
     token = read_token(token_file)
-    operator_token = (
-        _token_from_input() if operator_token_from_input else operator_token_from_environment()
-    )
+    operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.value.upper(),
@@ -84,7 +87,7 @@ def serve(
     from shiftboss.server.run import serve as run
 
     settings = ServerSettings(
-        database=db,
+        database=(secrets and secrets.database) or db,
         host=host,
         port=port,
         token=token,
@@ -106,11 +109,14 @@ def serve(
     run(settings, _announce_json if as_json else _announce)
 
 
-def _token_from_input() -> str:
-    from shiftboss.system.processes import deny_inspection
+def _secrets_from_input() -> ServerSecrets:
+    """The run sends them once this process is closed to others."""
+    from shiftboss.system.private_environment import replace_environment
 
-    deny_inspection()
-    return read_operator_token_line(sys.stdin.fileno())
+    print(json.dumps({"hidden": True}), flush=True)
+    secrets = read_secrets(sys.stdin.fileno())
+    replace_environment(secrets.environment)
+    return secrets
 
 
 def _end_with_input() -> None:

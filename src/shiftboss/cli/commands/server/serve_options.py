@@ -144,11 +144,11 @@ Level = Annotated[
     LogLevel, typer.Option("--log-level", help="The log level; the log goes to stderr.")
 ]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
-TokenFromInput = Annotated[
+SecretsFromInput = Annotated[
     bool,
     typer.Option(
-        "--operator-token-from-input",
-        help="Read the operator's token from the first line of standard input.",
+        "--secrets-from-input",
+        help="Read the operator's token and the environment from the first line of standard input.",
         hidden=True,
     ),
 ]
