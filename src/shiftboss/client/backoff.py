@@ -27,6 +27,11 @@ def backoff_delays() -> Iterator[float]:
         delay = min(delay * 2, DELAY_SECONDS_MAX)
 
 
+def delay_after(error: ServerUnreachable, delays: Iterator[float]) -> float:
+    """The next delay, and before it what the server asked for: not everybody returns at once."""
+    return (error.retry_after_seconds or 0.0) + next(delays)
+
+
 class Deadline:
     """The end of one call, which may make several requests."""
 

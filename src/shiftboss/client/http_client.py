@@ -26,7 +26,7 @@ from uuid import uuid4
 import httpx2
 from pydantic import ValidationError
 
-from shiftboss.client.backoff import backoff_delays
+from shiftboss.client.backoff import backoff_delays, delay_after
 from shiftboss.client.errors import (
     ServerBusy,
     ServerUnreachable,
@@ -35,6 +35,7 @@ from shiftboss.client.errors import (
     is_problem,
     is_retryable_status,
     parse_json_object,
+    retry_after,
 )
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import InvalidRequest
@@ -130,7 +131,8 @@ class HttpClient:
                 log.info("%s: %s; trying again", request.path, error.detail)
                 if on_failure is not None:
                     on_failure(error)
-            await asyncio.sleep(next(delays))
+                delay = delay_after(error, delays)
+            await asyncio.sleep(delay)
 
     def send_blocking(self, request: ServerRequest) -> ServerReply:
         """One exchange, from a thread."""
@@ -149,8 +151,8 @@ class HttpClient:
         while True:
             try:
                 return self.send_blocking(request)
-            except ServerUnreachable:
-                delay = next(delays)
+            except ServerUnreachable as error:
+                delay = delay_after(error, delays)
                 if time.monotonic() + delay > deadline:
                     raise
             time.sleep(delay)
@@ -205,6 +207,13 @@ def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
     is_retryable = is_retryable_status(response.status_code)
     if not response.is_success and document is not None and is_problem(document):
         problem = error_from_problem(response.status_code, document)
-        raise ServerBusy(problem) if is_retryable else problem
-    error_class = ServerUnreachable if is_retryable else UnrecognizedReply
-    raise error_class(f"the reply ({response.status_code}) is not from a Shiftboss server")
+        if not is_retryable:
+            raise problem
+        unreachable: ServerUnreachable = ServerBusy(problem)
+    else:
+        error_class = ServerUnreachable if is_retryable else UnrecognizedReply
+        unreachable = error_class(
+            f"the reply ({response.status_code}) is not from a Shiftboss server"
+        )
+    unreachable.retry_after_seconds = retry_after(response.headers.get("retry-after"))
+    raise unreachable

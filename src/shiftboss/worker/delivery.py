@@ -30,13 +30,15 @@ _PERMANENT: Final = (Conflict, InvalidRequest, UnknownPacket)
 
 class OutboxDelivery:
     """`is_connected` tells whether the server answered the last time; `has_blocked_reports`,
-    whether some reports had to wait although it did."""
+    whether some reports had to wait although it did; `retry_after_seconds`, how long it wants to be
+    left alone."""
 
     def __init__(self, outbox: Outbox, server: Server) -> None:
         self.outbox = outbox
         self.server = server
         self.is_connected = True
         self.has_blocked_reports = False
+        self.retry_after_seconds = 0.0
         self._warned_of: set[str] = set()
 
     def deliver(self, own: Entry, deadline: Deadline) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class OutboxDelivery:
 
     @contextmanager
     def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
+        self.retry_after_seconds = 0.0
         lock_wait = LOCK_WAIT_SECONDS
         if deadline is not None:
             lock_wait = min(lock_wait, deadline.seconds_left())
@@ -94,6 +97,8 @@ class OutboxDelivery:
             yield
         except NOT_DELIVERED as error:
             self.is_connected = False
+            if isinstance(error, ServerUnreachable):
+                self.retry_after_seconds = error.retry_after_seconds or 0.0
             # A server that is down needs no warning: that is what the outbox is for.
             if isinstance(error, UnrecognizedReply | OSError):
                 self._warn(str(error))

@@ -14,6 +14,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    ConnectionsMax,
     Db,
     EndsWithInput,
     Host,
@@ -22,6 +23,7 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    RateLimit,
     RetentionDays,
     SpawningBy,
     State,
@@ -35,7 +37,7 @@ from shiftboss.cli.common.tokens import (
     read_operator_token_line,
     read_token,
 )
-from shiftboss.defaults import HOST, PORT
+from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 
 
 def serve(
@@ -50,6 +52,8 @@ def serve(
     beads: BeadsFolder = None,
     spawning: SpawningBy = None,
     pass_environment: PassEnvironment = None,
+    rate_limit: RateLimit = REQUESTS_PER_SECOND,
+    connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
     operator_token_from_input: TokenFromInput = False,
@@ -89,6 +93,8 @@ def serve(
         policy=policy,
         spawning=None if spawning is None else spawning.value,
         pass_environment=_names(pass_environment or []),
+        rate_limit=rate_limit,
+        connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
     )
     if ends_with_input:

@@ -95,6 +95,28 @@ RetentionDays = Annotated[
     int,
     typer.Option(metavar="DAYS", min=1, max=36_500, help="How long completed swarms are kept."),
 ]
+RateLimit = Annotated[
+    int,
+    typer.Option(
+        "--rate-limit",
+        envvar="SHIFTBOSS_RATE_LIMIT",
+        metavar="N",
+        min=0,
+        max=10_000_000,
+        help="How many requests per second one client address may send; 0 means any number.",
+    ),
+]
+ConnectionsMax = Annotated[
+    int,
+    typer.Option(
+        "--connections-max",
+        envvar="SHIFTBOSS_CONNECTIONS_MAX",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="How many connections may be open, as far as the limit of open files allows.",
+    ),
+]
 BeadsFolder = Annotated[
     Path | None,
     typer.Option(
