@@ -62,7 +62,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_POLL_FOR_OTHER_WORK: Final = "the lease expired or the task was taken back; poll for other work"
 
 
 class ShiftbossError(Exception):
@@ -355,9 +357,22 @@ class StaleEpoch(Conflict):
             f"Task {task_id} is at epoch {current}, the report is from epoch {reported}; "
             "nothing was changed",
             field="epoch",
-            hint="the lease expired or the task was taken back; poll for other work",
+            hint=_POLL_FOR_OTHER_WORK,
             facts={"current_epoch": current},
         )
+
+    @classmethod
+    def without_task(cls, worker: str, reported: int) -> StaleEpoch:
+        """The worker has lost its task, and has no other one."""
+        error = cls.__new__(cls)
+        ShiftbossError.__init__(
+            error,
+            f"{worker} holds no task, the report is from epoch {reported}; nothing was changed",
+            field="epoch",
+            hint=_POLL_FOR_OTHER_WORK,
+            facts={"current_epoch": None},
+        )
+        return error
 
 
 class IllegalTransition(Conflict):
