@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shiftboss.errors import HeadTooLarge, MalformedRequest, ShiftbossError, TooManyConnections
 from shiftboss.server.http.open_connections import OpenConnections, Phase
-from shiftboss.server.http.replies import problem_reply
+from shiftboss.server.http.replies import Reply, problem_reply
 
 # From the end of one request's headers to the end of the next one's. Legitimate requests are far
 # smaller, and a body that is a little too large still gets a reply that says so.
@@ -34,6 +34,7 @@ class Connection(HttpToolsProtocol):
         self._packet_bytes = 0
         self._requests = 0
         self._refusal: ShiftbossError | None = None
+        self._is_over = False
 
     # -- from the transport
 
@@ -48,6 +49,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             self.refuse(MalformedRequest("the request is too large"))
@@ -114,16 +117,38 @@ class Connection(HttpToolsProtocol):
         has_body = b"content-length" in names or b"transfer-encoding" in names
         return self.parser.should_upgrade() and has_body
 
+    def on_response_complete(self) -> None:
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if self._is_over and is_last and self._refusal is not None:
+            self._send_last(problem_reply(self._refusal))
+
     # -- refusals, before there is a request
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(self._refusal or MalformedRequest(msg))
 
     def refuse(self, error: ShiftbossError) -> None:
-        """Send the error, and nothing after it."""
+        """Send the error, and nothing after it. Requests that came before it are answered first:
+        their clients would take it for their reply."""
+        self._is_over = True
+        self._refusal = error
+        if self._is_behind_others():
+            self.flow.pause_reading()
+        else:
+            self._send_last(problem_reply(error))
+
+    def _is_behind_others(self) -> bool:
+        if self._is_between_requests or self._is_in_head:
+            return self.cycle is not None and not self.cycle.response_complete
+        if self.pipeline:
+            self.pipeline.popleft()  # the request itself, which has no complete body
+            return True
+        return False
+
+    def _send_last(self, reply: Reply) -> None:
         if self.transport.is_closing():
             return
-        reply = problem_reply(error)
         headers = [
             *self.server_state.default_headers,
             (b"content-type", reply.content_type),
