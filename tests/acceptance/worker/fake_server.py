@@ -23,6 +23,7 @@ class Reply(NamedTuple):
 
     status: int
     body: object = {}
+    retry_after: str | None = None
 
 
 # None leaves the connection open without a reply until the fake server stops.
@@ -70,6 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if reply.retry_after is not None:
+            self.send_header("Retry-After", reply.retry_after)
         self.end_headers()
         self.wfile.write(content)
 

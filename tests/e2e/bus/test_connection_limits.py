@@ -8,7 +8,7 @@ import logging
 import os
 import resource
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -297,9 +297,27 @@ async def test_a_full_server_refuses_and_recovers(
                         assert refusal.body["code"] == "too_many_connections"
                         assert await refused.is_closed()
             lines = [record.getMessage() for record in caplog.records]
-            assert lines == ["2 connections are open: further ones are refused"]
+            assert lines == ["2 connections are open, as many as may be: further ones are refused"]
         await until(lambda: not listener.open_connections._seen)
         assert await is_alive(listener)
+
+
+async def test_at_the_limit_of_open_files_new_connections_replace_silent_ones(
+    tmp_path: Path,
+    fast_path: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server keeps away from the limit: there it could not even open its database."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(open_connections, "DESCRIPTORS_RESERVED", files - 5)
+    async with served(tmp_path, fast_path) as listener, AsyncExitStack() as silent:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(20):
+                await silent.enter_async_context(connected(listener))
+        assert await is_alive(listener)
+        assert len(listener.open_connections._seen) <= 5
+    assert "connections are open, as many as may be: idle ones are closed" in caplog.text
 
 
 async def test_without_a_free_descriptor_it_says_so_and_closes_silent_connections(

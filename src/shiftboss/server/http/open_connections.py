@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 DESCRIPTORS_RESERVED: Final = 128
 # One line per interval, however many connections are refused.
 LOG_SECONDS: Final = 30.0
+LISTED_PER_SECOND: Final = 20_000
 # When descriptors run out, so many of the waiting connections are closed at a time.
 FREED_AT_ONCE: Final = 100
 
@@ -104,9 +105,12 @@ class OpenConnections:
 
     def admit(self, connection: WatchedConnection) -> bool:
         """Whether there is room for it. A connection that nothing happens on makes room."""
-        if len(self._seen) >= self.limits.connections_usable and not self._close_waiting():
-            self._log("%d connections are open: further ones are refused", len(self._seen))
-            return False
+        if len(self._seen) >= self.limits.connections_usable:
+            is_room_made = self._close_waiting()
+            what = "idle ones are closed" if is_room_made else "further ones are refused"
+            self._log(f"%d connections are open, as many as may be: {what}", len(self._seen))
+            if not is_room_made:
+                return False
         self._seen[connection] = None
         return True
 
@@ -140,7 +144,9 @@ class OpenConnections:
 
     def _close_waiting(self) -> bool:
         """Close a connection that nothing happens on, if there is one."""
-        if not self._closable and self._clock() - self._listed >= 1.0:
+        # Looking at all connections must not become the work that keeps the server busy.
+        pause = len(self._seen) / LISTED_PER_SECOND
+        if not self._closable and self._clock() - self._listed >= pause:
             self._listed = self._clock()
             waiting = {Phase.NEW: 0, Phase.HEAD: 1, Phase.IDLE: 2}
             found = [one for one in self._seen if one.phase in waiting]
