@@ -24,6 +24,7 @@ from shiftboss.coordinator.idempotency import bus_report, report_digest
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms import overview
 from shiftboss.coordinator.swarms.swarms import check_exists
+from shiftboss.errors import StaleEpoch
 from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
@@ -201,6 +202,8 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
     if held is not None:
         check_epoch(held, request.epoch)
         held = renew_lease(tx, held, request, now_ms)
+    elif request.epoch is not None:
+        raise StaleEpoch.without_task(request.name, request.epoch)
     return HeartbeatAnswer(
         success=True,
         worker=request.name,

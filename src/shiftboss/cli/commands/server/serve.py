@@ -14,6 +14,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    ConnectionsMax,
     Db,
     EndsWithInput,
     Host,
@@ -24,6 +25,7 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    RateLimit,
     RetentionDays,
     SecretsFromInput,
     SpawningBy,
@@ -39,7 +41,7 @@ from shiftboss.cli.common.tokens import (
     read_secrets,
     read_token,
 )
-from shiftboss.defaults import HOST, PORT
+from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
 
 
@@ -58,6 +60,8 @@ def serve(
     db_statement_seconds: StatementSeconds = DEFAULT_DEADLINES.statement,
     db_lock_seconds: LockSeconds = DEFAULT_DEADLINES.lock,
     db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
+    rate_limit: RateLimit = REQUESTS_PER_SECOND,
+    connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
     secrets_from_input: SecretsFromInput = False,
@@ -102,6 +106,8 @@ def serve(
         db_statement_seconds=db_statement_seconds,
         db_lock_seconds=db_lock_seconds,
         db_lead_seconds=db_lead_seconds,
+        rate_limit=rate_limit,
+        connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
     )
     if ends_with_input:
