@@ -28,6 +28,7 @@ from shiftboss.hooks.shell.words import Unclear
 from shiftboss.hooks.shell.writes import ShellWrites
 from shiftboss.hooks.tool_hook import BadInput, read_call
 from shiftboss.orchestrator.guardian.connection import LineSplitter
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.milestone_lines import parse_line
 from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.plan import PlanAgent
@@ -44,6 +45,7 @@ from shiftboss.rules.paths.patterns import normalize_git_path, normalize_path, p
 from shiftboss.rules.plans.plan_file import read_plan
 from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 from shiftboss.rules.tasks.permission_denials import find_denial
+from shiftboss.server.operations.swarms import parse
 from shiftboss.store.postgres.notifications import parse_payload
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.state_folder import read_server_file
@@ -383,8 +385,22 @@ def _text_targets() -> Iterable[Target]:
     yield Target(
         "denial", lambda t: find_denial(t, "Bash"), ["permission denied: Bash(rm) not allowed"]
     )
+    yield Target("handoff", lambda t: parse(SpawnSubtaskRequest, as_bytes(t)), [HANDOFF])
     yield Target("problem", _problem, [PROBLEM])
     yield Target("notification", parse_payload, ['{"server":"a","events":[["s",1,2]]}'])
+
+
+HANDOFF = json.dumps(
+    {
+        "bead_id": "t-1",
+        "subtask_title": "T",
+        "files": ["src/auth/"],
+        "success_criteria": ["Tests pass: make test"],
+        "repo": "/repo",
+        "policy": {"sandbox": "off", "canaries": "off"},
+        "context": {"decisions": ["a"]},
+    }
+)
 
 
 def _pattern(text: str) -> object:
