@@ -51,8 +51,12 @@ async def answering(body: bytes, status: int) -> AsyncIterator[str]:
 async def look(kind: type[GithubCi] | type[ForgejoCi], body: bytes, status: int) -> None:
     async with answering(body, status) as url:
         http = ForgeHttp()
-        provider = "github" if kind is GithubCi else "forgejo"
-        policy = CiPolicy(provider=provider, url=url, repository="a/b", required_jobs=["test"])
+        policy = CiPolicy(
+            provider="github" if kind is GithubCi else "forgejo",
+            url=url,
+            repository="a/b",
+            required_jobs=["test"],
+        )
         demand = CiDemand(repo="app", repo_path="/repo", branch="main", policy=policy)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
