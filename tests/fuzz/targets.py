@@ -23,7 +23,7 @@ from shiftboss.evidence.mirror.changes import _lines_of_patch
 from shiftboss.evidence.receipt_verification import read_receipt
 from shiftboss.evidence.survey.imports import go, javascript, node_packages, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView
-from shiftboss.hooks.contract import ContractUnreadable, read_contract
+from shiftboss.hooks.contract import ContractUnreadable, hash_of, read_contract
 from shiftboss.hooks.shell.words import Unclear
 from shiftboss.hooks.shell.writes import ShellWrites
 from shiftboss.hooks.tool_hook import BadInput, read_call
@@ -148,15 +148,22 @@ on: [push]
 jobs:
   test: {runs-on: ubuntu-latest, strategy: {matrix: {v: [1, 2]}}, steps: [{run: make test}]}
 """
+CONTRACT_HANDOFF = {"contract": {"files_owned": ["src/"], "files_readonly": []}}
 CONTRACT = json.dumps(
     {
         "format": 1,
-        "bead_id": "one",
         "swarm_id": "s",
-        "version": 1,
-        "hash": "a" * 64,
-        "files_owned": ["src/"],
-        "files_readonly": [],
+        "bead_id": "one",
+        "worker": "w",
+        "epoch": 1,
+        "contract_version": 1,
+        "contract_hash": hash_of(CONTRACT_HANDOFF),
+        "handoff": CONTRACT_HANDOFF,
+        "generated": [],
+        "tree": "/repo",
+        "base": "a" * 40,
+        "branch": "task",
+        "target": "main",
         "server_url": "http://127.0.0.1:1",
     }
 )

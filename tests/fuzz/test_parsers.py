@@ -29,6 +29,7 @@ FOUND = {
     "webhook: forgejo": ["[" * 40_000],
     "issues": ['{"id":"bd-1","title":"A","status":["closed"]}'],
     "settings": ["9" * 5_000, '{"a": ' + "9" * 5_000 + "}"],
+    "test report: jest": ['{"testResults":[{"assertionResults":[{"status":["passed"]}]}]}'],
     "hook: shell": ["${" * 20_000, "a=${b:-" * 5_000],
     "sabotage: a.rs": ["#[test]\n" * 4_000, "#[a]pub(" * 4_000],
 }
