@@ -70,11 +70,10 @@ tasks:
 - {id: two, title: Add two, depends_on: [one], files_owned: ["src/**/*.py"], criteria: [It works]}
 """
 POLICY = """
-preset: completion-contract
 repos:
   app: {path: ., depends_on: [lib], ci: {provider: github, repository: a/b, required_jobs: [test]}}
-  lib: {path: ../lib, ci: {jobs: {test: {run: make test}}}}
-timeouts: {working: {timeout: 1200, warning_at: 900}}
+  lib: {path: ../lib, ci: {jobs: {test: {run: [make, test]}}}}
+locking: chain
 """
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" tests="2">
 <testcase classname="tests.test_a" name="test_one" file="tests/test_a.py" time="0.1"/>
@@ -148,7 +147,7 @@ on: [push]
 jobs:
   test: {runs-on: ubuntu-latest, strategy: {matrix: {v: [1, 2]}}, steps: [{run: make test}]}
 """
-CONTRACT_HANDOFF = {"contract": {"files_owned": ["src/"], "files_readonly": []}}
+CONTRACT_HANDOFF = {"contract": {"task_id": "one", "files_owned": ["src/"], "files_readonly": []}}
 CONTRACT = json.dumps(
     {
         "format": 1,
@@ -307,7 +306,7 @@ def _file_targets() -> Iterable[Target]:
     yield Target(
         "settings",
         _settings,
-        ['{"a": [1, {"b": "c"}], // x\n "d": null}'],
+        ['{"a": [1, {"b": "c"}], "d": null}', '{"a": 1, // x\n}'],
         (json_edits.NotJson, json_edits.WrongKind),
     )
 
@@ -405,7 +404,6 @@ HANDOFF = json.dumps(
         "success_criteria": ["Tests pass: make test"],
         "repo": "/repo",
         "policy": {"sandbox": "off", "canaries": "off"},
-        "context": {"decisions": ["a"]},
     }
 )
 
