@@ -13,7 +13,7 @@ from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import new_idempotency_key
 from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
-from shiftboss.worker.heartbeats import HeartbeatThread
+from shiftboss.worker.heartbeats import HeartbeatThread, StartHeartbeats
 from shiftboss.worker.milestone_reports import MilestoneReports
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,12 @@ class BusTask(MilestoneReports):
     """
 
     def __init__(
-        self, client: BusClient, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
+        self,
+        client: BusClient,
+        worker: str,
+        delivery: dict[str, Any],
+        heartbeat_seconds: float,
+        heartbeats: StartHeartbeats = HeartbeatThread,
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]
@@ -64,7 +69,7 @@ class BusTask(MilestoneReports):
         self._keys = {
             name: new_idempotency_key() for name in ("ack_task", "worker_done", "task_failed")
         }
-        self._heartbeats = HeartbeatThread(
+        self._heartbeats = heartbeats(
             client, worker, self.bead_id, self.epoch, heartbeat_seconds, self._lose
         )
 

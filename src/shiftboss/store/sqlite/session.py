@@ -8,10 +8,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
 from shiftboss.store.queries import (
+    PositionalQuery,
     check_schema_version,
     load_migrations,
     load_queries,
@@ -33,10 +35,21 @@ EVENTS_PER_STATEMENT = 16
 _EVENTS = re.compile(r"\bevents\b")
 
 
+@cache
+def _queries() -> dict[str, PositionalQuery]:
+    return {name: positional(text) for name, text in load_queries("sqlite").items()}
+
+
+@cache
+def _queries_about_events() -> frozenset[str]:
+    return frozenset(name for name, query in _queries().items() if _EVENTS.search(query.text))
+
+
 class SqliteSession:
     """One connection, used by one thread at a time.
 
-    `row_cache` is for the only session that writes to the file.
+    `row_cache` is for the only session that writes to the file. `connection` is an open database
+    in place of a file: the simulator has one in memory.
     """
 
     driver_error: type[Exception] = sqlite3.Error
@@ -48,26 +61,15 @@ class SqliteSession:
         read_only: bool = False,
         row_cache: RowCache | None = None,
         polls: ParkedPolls = NO_PARKED_POLLS,
+        connection: sqlite3.Connection | None = None,
     ) -> None:
-        mode = "ro" if read_only else "rw"
-        if not read_only:
-            _make_private(path)
-        self._connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_TIMEOUT_SECONDS,
-            cached_statements=256,
-        )
-        self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
+        self._connection = connection or _connect(path, read_only=read_only)
+        self._queries = _queries()
         self.row_cache = row_cache
         self._polls = polls
         # Only one session writes to the file, so these are valid until a rollback.
         self._event_ids: dict[str, int] = {}
-        self._about_events = frozenset(
-            name for name, query in self._queries.items() if _EVENTS.search(query.text)
-        )
+        self._about_events = _queries_about_events()
         # Events that are inserted at the end of the transaction, or when a query needs them.
         self._events: list[tuple[object, ...]] = []
         self._collects_events = False
@@ -188,6 +190,19 @@ class SqliteSession:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    if not read_only:
+        _make_private(path)
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_SECONDS,
+        cached_statements=256,
+    )
 
 
 def _make_private(path: Path) -> None:
