@@ -64,6 +64,8 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     "Server and set-up": {
         "doctor": "cli.commands.server.doctor:doctor",
         "clean": "cli.commands.runs.clean:clean",
+        "fsck": "cli.commands.server.fsck:fsck",
+        "simulate": "cli.commands.server.simulate:simulate",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
         "policy": "cli.commands.contract.policy:policy",

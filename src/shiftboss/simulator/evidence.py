@@ -117,9 +117,7 @@ def _verdict(job: VerificationJob, sha: str | None, problem: str | None) -> Verd
         commit=sha,
         tree=None if sha is None else sha[::-1],
         checks=[
-            CheckResult(
-                check="commit", outcome="passed" if accepted else "failed", message=message
-            )
+            CheckResult(check="commit", outcome="passed" if accepted else "failed", message=message)
         ],
         violations=[]
         if accepted

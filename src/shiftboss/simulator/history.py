@@ -109,16 +109,21 @@ def _start_problem(
     return None
 
 
-def _holder_problem(
-    held: FoldedAttempt | None, event: Event, data: dict[str, Any]
-) -> str | None:
+def _holder_problem(held: FoldedAttempt | None, event: Event, data: dict[str, Any]) -> str | None:
     if held is None:
         return f"{data['bead_id']} has no attempt"
     if (held.epoch, held.worker) != (data["epoch"], data["worker"]):
         return f"{data['bead_id']} is held by {held.worker} at epoch {held.epoch}"
-    if held.state in _NOT_STARTED:
+    if held.state in _NOT_STARTED and not _starts(held, event, data):
         return f"the attempt at {data['bead_id']} is {held.state}"
     return None
+
+
+def _starts(held: FoldedAttempt, event: Event, data: dict[str, Any]) -> bool:
+    """A worker may start its task by reporting the state, or by claiming: the verdict decides."""
+    reports = event.kind == EventKind.TASK_PROGRESS.value and data["state"] == "executing"
+    claims = event.kind == EventKind.CLAIM_MADE.value
+    return held.state is WorkerState.ASSIGNED and (reports or claims)
 
 
 def _overtaken(

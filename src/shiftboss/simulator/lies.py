@@ -46,7 +46,7 @@ def _report(world: World, chance: Chance) -> SentRequest:
         "epoch": chance.randint(1, 4),
     }
     if operation != "heartbeat":
-        body["bead_id"] = chance.choice(world.task_ids)
+        body["bead_id"] = world.any_task_id()
     if operation == "task_failed":
         body["reason"] = "a lie"
     return SentRequest(f"/bus/{operation}", body, None)
@@ -58,7 +58,7 @@ def _claim(world: World, chance: Chance) -> SentRequest:
     commits = list(world.forge.commits)
     body: dict[str, Any] = {
         "swarm_id": world.swarm_id,
-        "bead_id": chance.choice(world.task_ids),
+        "bead_id": world.any_task_id(),
         "commit": chance.choice((None, BASE_COMMIT, "c" * 40, *commits[-3:])),
         "name": chance.choice((None, *world.worker_names)),
         "wait_ms": 0,

@@ -1,7 +1,7 @@
 """The simulated network: requests are lost, late, repeated and overtaken, links are cut.
 
-`SimulatedHttp` is the client's own `HttpClient` with another way to send: what retries, gives up and
-reads the reply is the code that real workers use.
+`SimulatedHttp` is the client's own `HttpClient` with another way to send: what retries, gives up
+and reads the reply is the code that real workers use.
 """
 
 from __future__ import annotations

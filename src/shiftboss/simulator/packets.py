@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerReply, ServerRequest
@@ -139,7 +139,7 @@ class PacketWorker:
                 self._report("error", task_id="s", error_type="timeout", message="slow")
             self._next_step()
             await self._deliver()
-        while not await self._deliver():
+        while not await self._deliver():  # noqa: ASYNC110 - of virtual time
             await asyncio.sleep(5)
 
     def _next_step(self) -> None:
@@ -177,5 +177,7 @@ class PacketWorker:
         return not self.outbox.entries
 
     @property
-    def state(self) -> dict[str, Any]:
-        return {"steps": self._steps_done, "waiting": len(self.outbox.entries)}
+    def is_finished(self) -> bool:
+        """Whether it has reported everything, and nothing of that waits or was refused."""
+        has_reported = self._steps_done > STEPS
+        return has_reported and not self.outbox.entries and not self.outbox.refused

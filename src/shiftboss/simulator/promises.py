@@ -128,6 +128,8 @@ class Promises:
             numbers["failures", task.task_id] = task.failures
         for task_id, claims in facts.claims.items():
             numbers["claims", task_id] = len(claims)
+        for held in facts.assignments.values():
+            numbers[f"steps of attempt {held.epoch}", held.task_id] = held.steps_completed
         for queue in facts.queues.values():
             numbers["queue number", str(queue.priority)] = queue.last_number
         for (what, name), number in numbers.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
 from shiftboss.coordinator.coordinator import Coordinator
@@ -29,11 +29,14 @@ CREATE_SWARM = "/swarm/create"
 
 
 def own_tasks(
-    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **settings: Any
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    *,
+    context: contextvars.Context | None = None,
 ) -> asyncio.Task[Any]:
     """The task factory of the loop: notes which server started the task."""
-    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **settings)
-    context = settings.get("context")
+    assert isinstance(coroutine, Coroutine)
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, context=context)
     owner = _OWNER.get() if context is None else context.get(_OWNER)
     if owner is not None:
         owner.tasks[task] = None
@@ -49,6 +52,7 @@ class SimulatedServer:
         self.world = world
         self.clock_offset_ms = 0
         self.is_up = False
+        self.is_starting = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._context = contextvars.copy_context()
         self._context.run(_OWNER.set, self)
@@ -59,12 +63,14 @@ class SimulatedServer:
 
     async def start(self) -> None:
         """Raises ShiftbossError if the database refuses, or the server dies while it starts."""
+        self.is_starting = True
         starting = self._spawn(self._start())
         try:
-            await starting
-        except asyncio.CancelledError:
-            if not starting.cancelled():
-                raise
+            await asyncio.wait((starting,))
+        finally:
+            self.is_starting = False
+        if not starting.cancelled():
+            starting.result()
 
     async def _start(self) -> None:
         world = self.world
@@ -96,6 +102,11 @@ class SimulatedServer:
             self.world.leadership.leave(self.store)
         for task in list(self.tasks):
             task.cancel()
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> None:
+        """Let the server do something later, in its own name."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(delay_seconds, callback, context=self._context.copy())
 
     def handle(self, path: str, body: bytes, key: str | None) -> asyncio.Task[Reply]:
         return self._spawn(self._handle(path, body, key))

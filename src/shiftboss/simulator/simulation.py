@@ -140,5 +140,6 @@ async def _calm_down(world: World, result: SimulationResult) -> None:
     await asyncio.sleep(CALM_SECONDS)
     world.check(thoroughly=True)
     world.check_nothing_waits()
+    world.check_packets()
     if world.broken:
         result.failed_at = result.steps

@@ -14,6 +14,8 @@ from shiftboss.simulator.lies import draw_lie
 from shiftboss.simulator.network import SentRequest
 
 if TYPE_CHECKING:
+    from shiftboss.simulator.packets import PacketWorker
+    from shiftboss.simulator.workers import SimulatedWorker
     from shiftboss.simulator.world import World
 
 
@@ -55,9 +57,7 @@ def add_task(world: World) -> None:
     others = [task_id for task_id in world.task_ids if task_id != name]
     depends_on = chance.sample(others, min(len(others), chance.choice((0, 0, 1, 2))))
     priority = chance.choice((0, 0, 0, 1, -1))
-    _ask(
-        world, "add_task", bead_id=name, title=name, depends_on=depends_on, priority=priority
-    )
+    _ask(world, "add_task", bead_id=name, title=name, depends_on=depends_on, priority=priority)
     if chance.happens(0.8):
         _ask(world, "submit_task", bead_id=name)
 
@@ -140,7 +140,7 @@ def crash_server(world: World) -> None:
 
 
 def crash_worker(world: World) -> None:
-    workers = [*world.workers, *world.packets]
+    workers: list[SimulatedWorker | PacketWorker] = [*world.workers, *world.packets]
     world.crash_worker(world.chance.choice(workers))
 
 

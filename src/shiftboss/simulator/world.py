@@ -1,9 +1,11 @@
-"""The world of one simulation: servers, workers, network, database, and the checks after each step."""
+"""The world of one simulation: servers, workers, network and database, and their checks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import Context
+from functools import partial
 from typing import Any
 
 from shiftboss.client.errors import ServerUnreachable
@@ -20,13 +22,15 @@ from shiftboss.coordinator.invariants.facts import (
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.packets import packet_task_id
 from shiftboss.simulator.chance import Chance, Profile
 from shiftboss.simulator.database import Fate, SimulatedDatabase
 from shiftboss.simulator.forge import OWN_REPO, Forge, simulated_key, simulated_policy
 from shiftboss.simulator.history import History
 from shiftboss.simulator.leadership import SimulatedLeadership
 from shiftboss.simulator.network import Network, SentRequest, SimulatedHttp
-from shiftboss.simulator.packets import PacketWorker
+from shiftboss.simulator.packets import STEPS, PacketWorker
 from shiftboss.simulator.promises import Promises
 from shiftboss.simulator.server import CREATE_SWARM, SimulatedServer
 from shiftboss.simulator.workers import SimulatedWorker
@@ -130,14 +134,14 @@ class World:
                 packet.start()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something that belongs to no server."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        """Run something that belongs to no server, whichever one is at work now."""
+        task = asyncio.get_running_loop().create_task(coroutine, context=Context())
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
 
     async def _start_server(self, server: SimulatedServer) -> None:
-        while not server.is_up:
+        while not (server.is_up or server.is_starting):
             try:
                 await server.start()
             except ShiftbossError:
@@ -156,17 +160,14 @@ class World:
 
     async def _restart(self, server: SimulatedServer, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        if not server.is_up:
-            await self._start_server(server)
+        await self._start_server(server)
 
     def crash_worker(self, worker: SimulatedWorker | PacketWorker) -> None:
         self.history.note(f"{worker.name} dies")
         worker.crash()
         self.spawn(self._restart_worker(worker, self.chance.uniform(0, 120)))
 
-    async def _restart_worker(
-        self, worker: SimulatedWorker | PacketWorker, seconds: float
-    ) -> None:
+    async def _restart_worker(self, worker: SimulatedWorker | PacketWorker, seconds: float) -> None:
         await asyncio.sleep(seconds)
         worker.crash()  # it may have been started twice
         worker.start()
@@ -196,15 +197,14 @@ class World:
         events = self.history.read(tx, [self.swarm_id, PACKET_SWARM])
         if not events:
             return
-        loop = asyncio.get_running_loop()
         for server in self.servers:
             if not server.is_up or server.store is store:
                 continue
             if self.has_fault(self.profile.lost_events):
-                loop.call_later(self.chance.uniform(0.1, 5), server.store.miss_events)
+                server.call_later(self.chance.uniform(0.1, 5), server.store.miss_events)
             else:
-                delay = self.chance.uniform(0.001, 0.1)
-                loop.call_later(delay, server.store.receive, events)
+                deliver = partial(server.store.receive, events)
+                server.call_later(self.chance.uniform(0.001, 0.1), deliver)
 
     def _on_event(self, event: Event, data: dict[str, Any]) -> None:
         self.promises.note(event, data)
@@ -261,6 +261,18 @@ class World:
         if facts is not None and task is not None:
             detail = f"is ready, and {', '.join(waiting)} waits for a task"
             self.broken.append(facts.broken("idle", f"task {task.task_id}", detail))
+
+    def check_packets(self) -> None:
+        """A packet worker that has nothing left to deliver was heard: its packet is complete."""
+        facts = read_swarm(self.database.transaction(), PACKET_SWARM)
+        for packet in self.packets:
+            if not packet.is_finished or facts is None:
+                continue
+            held = facts.assignments.get(packet_task_id(packet.packet_id))
+            if held is None or (held.state, held.steps_completed) != (WorkerState.COMPLETE, STEPS):
+                detail = f"was reported complete, and is {held.state if held else 'not there'}"
+                subject = f"packet {packet.packet_id}"
+                self.broken.append(facts.broken("lost_report", subject, detail))
 
     def close(self) -> None:
         for server in self.servers:

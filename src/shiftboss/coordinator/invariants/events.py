@@ -53,9 +53,7 @@ def state_equals_fold(facts: SwarmFacts, folded: FoldedSwarm) -> Iterator[Broken
         if detail is not None:
             yield facts.broken("fold", f"task {task_id}", detail)
     for task_id in sorted(facts.assignments.keys() | folded.attempts.keys()):
-        detail = _attempt_difference(
-            facts.assignments.get(task_id), folded.attempts.get(task_id)
-        )
+        detail = _attempt_difference(facts.assignments.get(task_id), folded.attempts.get(task_id))
         if detail is not None:
             yield facts.broken("fold", f"attempt at {task_id}", detail)
     if (facts.swarm.completed_at_ms is not None) != folded.is_complete:

@@ -179,6 +179,20 @@ class SqliteSession:
     def rollback_to_savepoint(self) -> None:
         self._connection.execute("ROLLBACK TO use_case")
 
+    def damage(self, limit: int) -> list[str]:
+        """What SQLite itself finds wrong: pages, indexes, references to rows that are not there.
+        Reads the whole file."""
+        found = [
+            str(row[0])
+            for row in self._connection.execute(f"PRAGMA integrity_check({limit})")
+            if row[0] != "ok"
+        ]
+        dangling = self._connection.execute("PRAGMA foreign_key_check").fetchmany(limit)
+        return found + [
+            f"row {row_id} of {table} refers to a row of {parent} that is not there"
+            for table, row_id, parent, _ in dangling
+        ]
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """All reads inside see one state of the database."""
