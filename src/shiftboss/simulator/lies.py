@@ -38,15 +38,22 @@ def _changed_replay(world: World, chance: Chance) -> SentRequest:
 
 
 def _report(world: World, chance: Chance) -> SentRequest:
-    """A report on any task, by anybody."""
+    """A report on any task, by anybody. Liars know what is going on: most of them are right about
+    all but one thing."""
     operation = chance.choice(_REPORTS)
-    body: dict[str, Any] = {
-        "swarm_id": world.swarm_id,
-        "name": chance.choice(world.worker_names),
-        "epoch": chance.randint(1, 4),
-    }
+    held = world.draw_attempt()
+    body: dict[str, Any] = {"swarm_id": world.swarm_id}
+    if held is None or chance.happens(0.2):
+        body |= {"name": chance.choice(world.worker_names), "epoch": chance.randint(1, 4)}
+        task_id = world.any_task_id()
+    elif chance.happens(0.5):
+        body |= {"name": chance.choice(world.worker_names), "epoch": held.epoch}
+        task_id = held.task_id
+    else:
+        body |= {"name": held.worker, "epoch": max(1, held.epoch - 1)}
+        task_id = held.task_id
     if operation != "heartbeat":
-        body["bead_id"] = world.any_task_id()
+        body["bead_id"] = task_id
     if operation == "task_failed":
         body["reason"] = "a lie"
     return SentRequest(f"/bus/{operation}", body, None)

@@ -23,7 +23,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.packets import packet_task_id
+from shiftboss.rules.tasks.packets import Assignment, packet_task_id
 from shiftboss.simulator.chance import Chance, Profile
 from shiftboss.simulator.database import Fate, SimulatedDatabase
 from shiftboss.simulator.forge import OWN_REPO, Forge, simulated_key, simulated_policy
@@ -111,6 +111,11 @@ class World:
 
     def any_task_id(self) -> str:
         return self.chance.choice(self.task_ids or ["task-1"])
+
+    def draw_attempt(self) -> Assignment | None:
+        """One of the attempts that are going on."""
+        held = self.database.transaction().all_assignments(self.swarm_id)
+        return self.chance.choice(held) if held else None
 
     def repo_of(self, task_id: str) -> str | None:
         """The name of its repo in the policy."""
