@@ -17,6 +17,7 @@ SOURCE = ROOT / "src"
 SEEDS_TRIED = 150
 STEPS = 60
 SECONDS_MAX = 600
+NOT_POSTGRES = "not postgres"
 
 
 class Defect(NamedTuple):
@@ -95,7 +96,19 @@ def _simulate(arguments: list[str], environment: dict[str, str]) -> dict[str, An
 
 def _by_test(test: str, environment: dict[str, str]) -> str | None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n0", "-q", "-x", "-p", "no:cacheprovider", test],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n0",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            NOT_POSTGRES,
+            test,
+        ],
         env=environment,
         cwd=ROOT,
         capture_output=True,

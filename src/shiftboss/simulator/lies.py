@@ -63,11 +63,12 @@ def _claim(world: World, chance: Chance) -> SentRequest:
     """Work that is not there: no commit, the base, a commit of another task, one that nobody
     made."""
     commits = list(world.forge.commits)
+    held = world.draw_attempt() if chance.happens(0.8) else None
     body: dict[str, Any] = {
         "swarm_id": world.swarm_id,
-        "bead_id": world.any_task_id(),
+        "bead_id": world.any_task_id() if held is None else held.task_id,
         "commit": chance.choice((None, BASE_COMMIT, "c" * 40, *commits[-3:])),
-        "name": chance.choice((None, *world.worker_names)),
+        "name": chance.choice((None, *world.worker_names)) if held is None else held.worker,
         "wait_ms": 0,
     }
     return SentRequest("/bus/swarm_complete", _given(body), None)
@@ -87,6 +88,23 @@ def _message(world: World, chance: Chance) -> SentRequest:
     return SentRequest("/bus/send_message", {"swarm_id": world.swarm_id, "message": message}, None)
 
 
+def _packet_report(world: World, chance: Chance) -> SentRequest:
+    """Progress of long ago, as if it was new."""
+    if not world.packets:
+        return _report(world, chance)
+    done = chance.randint(0, 2)
+    body = {
+        "packet_id": chance.choice(world.packets).packet_id,
+        "task_id": f"s{done}",
+        "task_name": "a lie",
+        "status": "completed",
+        "tasks_completed": done,
+        "tasks_total": 3,
+    }
+    swarm_id = world.packets[0].swarm_id
+    return SentRequest(f"/swarm/{swarm_id}/progress", body, f"lie-{chance.getrandbits(32)}")
+
+
 def _given(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
@@ -97,5 +115,7 @@ _LIES: Final[tuple[Callable[[World, Chance], SentRequest], ...]] = (
     _report,
     _report,
     _claim,
+    _claim,
     _message,
+    _packet_report,
 )

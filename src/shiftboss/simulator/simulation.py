@@ -17,7 +17,7 @@ from shiftboss.simulator.world import World
 
 STEPS_DEFAULT: Final = 60
 # After the last step: everything that is due happens within this time.
-CALM_SECONDS: Final = 130.0
+CALM_SECONDS: Final = 100.0
 # Then every lease that a worker left behind has expired, whatever the clocks did.
 CALM_JUMP_MS: Final = 3 * 86_400_000
 

@@ -9,8 +9,10 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.event_fold import FoldedSwarm, fold
 
+ToldEvent = tuple[EventKind, dict[str, Any]]
 
-def folded(*events: tuple[EventKind, dict[str, Any]]) -> FoldedSwarm:
+
+def folded(*events: ToldEvent) -> FoldedSwarm:
     return fold(
         Event("s", number, kind.value, number, json.dumps({"bead_id": "t", **data}))
         for number, (kind, data) in enumerate(events, start=1)
@@ -46,11 +48,11 @@ def test_the_end_of_an_older_attempt_does_not_end_the_newer_one() -> None:
 
 def test_a_task_waits_for_dependencies_until_they_are_done_and_approved() -> None:
     other = (EventKind.TASK_ADDED, {"bead_id": "u", "depends_on": ["t"]})
-    asked = (EventKind.REVIEW_REQUESTED, {})
+    asked: ToldEvent = (EventKind.REVIEW_REQUESTED, {})
     done = (EventKind.TASK_DONE, {"worker": "w", "epoch": 1})
     assert folded(ADDED, other, ASSIGNED, STARTED).waits_for("u") == 1
     assert folded(ADDED, other, ASSIGNED, STARTED, asked, done).waits_for("u") == 1
-    approved = (EventKind.REVIEW_APPROVED, {})
+    approved: ToldEvent = (EventKind.REVIEW_APPROVED, {})
     assert folded(ADDED, other, ASSIGNED, STARTED, asked, done, approved).waits_for("u") == 0
 
 

@@ -27,8 +27,10 @@ def read_sqlite(path: Path, work: Callable[[Transaction], T]) -> AtRest[T]:
     is_in_use = _is_locked(path)
     try:
         session = SqliteSession(path, read_only=True)
-    except sqlite3.Error as error:
+    except sqlite3.OperationalError as error:
         raise StoreUnavailable(f"cannot open {path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        return AtRest(None, [str(error)], is_in_use)
     try:
         damage = session.damage(DAMAGE_LISTED_MAX)
         check_version(session.schema_version, load_migrations("sqlite")[-1][0], str(path))
