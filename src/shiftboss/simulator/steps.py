@@ -114,6 +114,12 @@ def review_work(world: World) -> None:
         _ask(world, "reject", "operator", bead_id=name, by="the operator", reason="not good")
 
 
+def release_repo(world: World) -> None:
+    """The operator releases a lock, whoever has it. A task that runs keeps it."""
+    repo = world.chance.choice(list(REPOS))
+    _ask(world, "release_repo", "operator", repo=repo, reason="somebody else works on it")
+
+
 def assign_task(world: World) -> None:
     """An order of an orchestrator, past the queue."""
     message = {
@@ -178,6 +184,7 @@ STEPS: Final = (
     Step("reset_worker", "operator", 2, reset_worker),
     Step("answer_question", "operator", 5, answer_question),
     Step("review_work", "operator", 5, review_work),
+    Step("release_repo", "operator", 2, release_repo),
     Step("assign_task", "operator", 2, assign_task),
     Step("wait_long", "operator", 4, wait_long),
     Step("crash_server", "fault", 4, crash_server),

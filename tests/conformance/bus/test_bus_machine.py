@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.invariants.checks import check_swarm
 from shiftboss.coordinator.invariants.events import fold_swarm, state_equals_fold
-from shiftboss.coordinator.invariants.facts import BrokenInvariant, read_store, read_swarm
+from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, read_swarm
 from shiftboss.errors import NotHeld, ShiftbossError, StaleEpoch
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest
 from shiftboss.protocol.messages import MessageType
@@ -394,7 +394,9 @@ class Bus(RuleBasedStateMachine):
         if facts is None:
             return []
         folded = fold_swarm(tx, self.bus.swarm_id)
-        return [*check_swarm(facts, read_store(tx)), *state_equals_fold(facts, folded)]
+        # The other swarms of the store belong to other examples.
+        store = StoreFacts([], [], tx.repo_locks(), tx.all_reservations())
+        return [*check_swarm(facts, store), *state_equals_fold(facts, folded)]
 
     # -- the end
 
