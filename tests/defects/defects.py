@@ -16,7 +16,7 @@ SOURCE = ROOT / "src"
 # By default the first seeds are tried, up to this one.
 SEEDS_TRIED = 150
 STEPS = 60
-SECONDS_MAX = 600
+SECONDS_MAX = 900
 NOT_POSTGRES = "not postgres"
 
 
@@ -72,19 +72,17 @@ def find(defect: Defect, folder: Path, *, seeds_tried: int = SEEDS_TRIED) -> Fou
 
 
 def _by_simulator(first: int, end: int, environment: dict[str, str]) -> str | None:
-    """Ten seeds at a time, so that the search ends where the defect is found."""
-    for start in range(first, end, 10):
-        command = ["simulate", "--seeds", f"{start}..{start + 9}", "--steps", str(STEPS)]
-        answer = _simulate([*command, "--processes", "1", "--no-shrink", "--json"], environment)
-        if answer["failures"]:
-            failure = answer["failures"][0]
-            return f"seed {failure['seed']}: {failure['broken'][0]['invariant']}"
-    return None
+    arguments = ["--seeds", f"{first}..{end - 1}", "--steps", str(STEPS), "--processes", "1"]
+    answer = _simulate([*arguments, "--fail-fast", "--no-shrink", "--json"], environment)
+    if not answer["failures"]:
+        return None
+    failure = answer["failures"][0]
+    return f"seed {failure['seed']}: `{failure['broken'][0]['invariant']}`"
 
 
 def _simulate(arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "shiftboss.cli.main", *arguments],
+        [sys.executable, "-m", "shiftboss.cli.main", "simulate", *arguments],
         env=environment,
         capture_output=True,
         timeout=SECONDS_MAX,
@@ -115,4 +113,4 @@ def _by_test(test: str, environment: dict[str, str]) -> str | None:
         timeout=SECONDS_MAX,
         check=False,
     )
-    return test if done.returncode == 1 else None
+    return f"`{test}`" if done.returncode == 1 else None

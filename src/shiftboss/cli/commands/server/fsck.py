@@ -11,6 +11,7 @@ from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.receipts import CannotRead
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.rules.documents.wording import pluralize
 
@@ -79,7 +80,8 @@ def _public_key(db: str, key: Path | None) -> str | None:
             raise CannotRead(f"cannot read {key}: {error}") from error
     from shiftboss.evidence.keys import KEY_FILE, SigningKey
 
-    file = (Path() if "://" in db else Path(db)).resolve().parent / KEY_FILE
+    folder = Path(STATE_FOLDER) if "://" in db else Path(db).resolve().parent
+    file = folder / KEY_FILE
     return SigningKey.load_or_create(file).public_pem if file.is_file() else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -43,6 +43,9 @@ def simulate(
     processes: Annotated[
         int | None, typer.Option(min=1, max=64, help="How many run at once. Default: all cores.")
     ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop at the first seed that fails.")
+    ] = False,
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Shorten what fails.")
     ] = True,
@@ -54,7 +57,7 @@ def simulate(
     """
     chosen = _seeds(seed, count, seeds)
     left_out = _numbers(without)
-    results = _run(chosen, steps, left_out, processes)
+    results = _run(chosen, steps, left_out, processes, fail_fast=fail_fast)
     failures = [result for result in results if not result.passed]
     if shrink:
         failures = [_shrunk(failure) for failure in failures[:FAILURES_SHOWN_MAX]] + failures[
@@ -97,7 +100,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _run(
-    seeds: range, steps: int, without: list[int], processes: int | None
+    seeds: range, steps: int, without: list[int], processes: int | None, *, fail_fast: bool
 ) -> list[SimulationResult]:
     from shiftboss.simulator.many_seeds import simulate_many
     from shiftboss.simulator.simulation import simulate as simulate_one
@@ -105,16 +108,13 @@ def _run(
     if len(seeds) == 1 or without:
         return [simulate_one(seed, steps, without) for seed in seeds]
     with _progress_bar(len(seeds)) as advance:
-        results = _counted(simulate_many(seeds, steps, processes), advance)
+        results = []
+        for result in simulate_many(seeds, steps, processes):
+            advance()
+            results.append(result)
+            if fail_fast and not result.passed:
+                break
         return sorted(results, key=lambda result: result.seed)
-
-
-def _counted(
-    results: Iterable[SimulationResult], advance: Callable[[], None]
-) -> Iterator[SimulationResult]:
-    for result in results:
-        advance()
-        yield result
 
 
 @contextmanager
