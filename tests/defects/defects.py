@@ -59,7 +59,8 @@ class Found(NamedTuple):
 def find(defect: Defect, folder: Path, *, seeds_tried: int = SEEDS_TRIED) -> Found:
     """Apply the defect to a copy of the source in the folder, and look for it."""
     copy = folder / "src"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    # With the compiled files: they are valid for all files but the one that is edited.
+    shutil.copytree(SOURCE, copy)
     defect.apply(copy)
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
