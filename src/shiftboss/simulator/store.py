@@ -15,6 +15,7 @@ from shiftboss.protocol.events import Event
 from shiftboss.simulator.database import Fate, ServerCrash, SimulatedDatabase
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -68,6 +69,11 @@ class SimulatedStore:
         self._pass_on, self._on_gap = on_commit, on_gap
         self._session = self._database.session(polls, is_shared=self.shared)
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def row_cache(self) -> RowCache | None:
+        """What the only server of a database remembers of its rows."""
+        return self._session.row_cache
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         if self.is_dead:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from shiftboss.simulator.packets import STEPS, PacketWorker
 from shiftboss.simulator.promises import Promises
 from shiftboss.simulator.server import CREATE_SWARM, SimulatedServer
 from shiftboss.simulator.workers import SimulatedWorker
+from shiftboss.store.row_cache import CachedRows
 
 TASKS_MAX = 12
 OPERATOR_TRIES = 6
@@ -235,6 +236,7 @@ class World:
             self.promises.check_swarm(facts)
             self.broken += state_equals_fold(facts, self.history.swarms[swarm_id])
             self._check_receipts(facts)
+            self._check_row_caches(facts)
 
     def _check_receipts(self, facts: SwarmFacts) -> None:
         """Every receipt verifies, and is about a commit that deserves it."""
@@ -250,6 +252,23 @@ class World:
                 if commit is None or not commit.is_good or commit.task_id != row.task_id:
                     detail = f"has a receipt for {row.commit_sha}, which does not do it"
                     self.broken.append(facts.broken("truth", f"task {row.task_id}", detail))
+
+    def _check_row_caches(self, facts: SwarmFacts) -> None:
+        """What a server remembers of a row is what is stored."""
+        for server in self.servers:
+            cache = server.store.row_cache if server.is_up else None
+            if cache is None:
+                continue
+            tables: tuple[tuple[CachedRows[Any], Mapping[str, object]], ...] = (
+                (cache.tasks, facts.tasks),
+                (cache.workers, facts.workers),
+                (cache.assignments, facts.assignments),
+            )
+            for remembered, stored in tables:
+                for (swarm_id, name), row in remembered.items():
+                    if swarm_id == facts.swarm.swarm_id and row != stored.get(name):
+                        detail = f"{server.name} remembers {row}, stored is {stored.get(name)}"
+                        self.broken.append(facts.broken("row_cache", name, detail))
 
     def check_nothing_waits(self) -> None:
         """No task is ready while a worker waits for one."""
