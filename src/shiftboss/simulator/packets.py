@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shiftboss.simulator.world import World
 
 STEPS = 3
+PACKET_SWARM = "packets"
 Operation = Literal["register", "progress", "complete", "error"]
 
 

@@ -14,6 +14,7 @@ from shiftboss.simulator.server import own_tasks
 from shiftboss.simulator.steps import draw_step
 from shiftboss.simulator.virtual_loop import VirtualLoop
 from shiftboss.simulator.world import World
+from shiftboss.simulator.world_checks import WorldChecks
 
 STEPS_DEFAULT: Final = 60
 # After the last step: everything that is due happens within this time.
@@ -96,16 +97,17 @@ class _Errors(logging.Handler):
 
 async def _run(result: SimulationResult, errors: _Errors) -> None:
     world = World(result.seed)
+    checks = WorldChecks(world)
     errors.world = world
     try:
         await world.start()
         for number in range(result.steps):
             if number not in result.without:
-                await _step(world, number, result)
+                await _step(world, checks, number, result)
             if world.broken:
                 break
         else:
-            await _calm_down(world, result)
+            await _calm_down(world, checks, result)
     finally:
         errors.world = None
         result.hash = world.history.hash
@@ -117,7 +119,7 @@ async def _run(result: SimulationResult, errors: _Errors) -> None:
         world.database.close()
 
 
-async def _step(world: World, number: int, result: SimulationResult) -> None:
+async def _step(world: World, checks: WorldChecks, number: int, result: SimulationResult) -> None:
     world.chance.seed(f"{world.seed}/{number}")
     world.pause_seconds = world.chance.expovariate(1 / 5)
     step = draw_step(world)
@@ -125,12 +127,12 @@ async def _step(world: World, number: int, result: SimulationResult) -> None:
     result.trace.append(f"{number:4} {asyncio.get_running_loop().time():10.1f} s  {step.name}")
     step.run(world)
     await asyncio.sleep(world.pause_seconds)
-    world.check()
+    checks.after_step()
     if world.broken:
         result.failed_at = number
 
 
-async def _calm_down(world: World, result: SimulationResult) -> None:
+async def _calm_down(world: World, checks: WorldChecks, result: SimulationResult) -> None:
     """No more faults: what was left behind is taken up again, and nothing ready is left waiting."""
     world.is_calm = True
     world.network.cut.clear()
@@ -138,8 +140,8 @@ async def _calm_down(world: World, result: SimulationResult) -> None:
     for server in world.servers:
         server.clock_offset_ms += CALM_JUMP_MS
     await asyncio.sleep(CALM_SECONDS)
-    world.check(thoroughly=True)
-    world.check_nothing_waits()
-    world.check_packets()
+    checks.after_step(thoroughly=True)
+    checks.nothing_waits()
+    checks.packets_are_heard()
     if world.broken:
         result.failed_at = result.steps

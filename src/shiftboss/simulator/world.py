@@ -1,44 +1,32 @@
-"""The world of one simulation: servers, workers, network and database, and their checks."""
+"""The world of one simulation: servers, workers, network and database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextvars import Context
 from functools import partial
 from typing import Any
 
 from shiftboss.client.errors import ServerUnreachable
-from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.invariants.checks import check_shared, check_swarm
-from shiftboss.coordinator.invariants.claims import unverified_receipt
-from shiftboss.coordinator.invariants.events import state_equals_fold
-from shiftboss.coordinator.invariants.facts import (
-    BrokenInvariant,
-    SwarmFacts,
-    read_store,
-    read_swarm,
-)
+from shiftboss.coordinator.invariants.facts import BrokenInvariant
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.packets import Assignment, packet_task_id
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.simulator.chance import Chance, Profile
 from shiftboss.simulator.database import Fate, SimulatedDatabase
-from shiftboss.simulator.forge import OWN_REPO, Forge, simulated_key, simulated_policy
+from shiftboss.simulator.forge import OWN_REPO, Forge, simulated_policy
 from shiftboss.simulator.history import History
 from shiftboss.simulator.leadership import SimulatedLeadership
 from shiftboss.simulator.network import Network, SentRequest, SimulatedHttp
-from shiftboss.simulator.packets import STEPS, PacketWorker
+from shiftboss.simulator.packets import PACKET_SWARM, PacketWorker
 from shiftboss.simulator.promises import Promises
 from shiftboss.simulator.server import CREATE_SWARM, SimulatedServer
 from shiftboss.simulator.workers import SimulatedWorker
-from shiftboss.store.row_cache import CachedRows
 
 TASKS_MAX = 12
 OPERATOR_TRIES = 6
-PACKET_SWARM = "packets"
 
 
 class World:
@@ -52,7 +40,6 @@ class World:
         self.broken: list[BrokenInvariant] = []
         self.forge = Forge()
         self.policy = simulated_policy()
-        self._graph = ActivePolicy(self.policy).graph
         self.promises = Promises(self.broken.append)
         self.history = History(self.broken.append, self._on_event)
         self.database = SimulatedDatabase(self._on_commit)
@@ -73,8 +60,7 @@ class World:
         self.packets: list[PacketWorker] = []
         self.worker_names = [worker.name for worker in self.workers] or ["nobody"]
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._verified: set[str] = set()
-        self._has_changed = True
+        self.has_changed = True
 
     # -- chance
 
@@ -198,7 +184,7 @@ class World:
     # -- commits
 
     def _on_commit(self, store: object) -> None:
-        self._has_changed = True
+        self.has_changed = True
         tx = self.database.transaction()
         events = self.history.read(tx, [self.swarm_id, PACKET_SWARM])
         if not events:
@@ -216,87 +202,6 @@ class World:
         self.promises.note(event, data)
         if event.kind == EventKind.QUESTION_ASKED.value:
             self.questions = max(self.questions, data["question_id"])
-
-    # -- checks
-
-    def check(self, *, thoroughly: bool = False) -> None:
-        """Every invariant of the store and every promise. Appends to `broken`."""
-        self.promises.check_polls(asyncio.get_running_loop().time())
-        if not self._has_changed and not thoroughly:
-            return
-        self._has_changed = False
-        tx = self.database.transaction()
-        store = read_store(tx)
-        self.broken += check_shared(store, self._graph)
-        for swarm_id in store.swarm_ids:
-            facts = read_swarm(tx, swarm_id)
-            if facts is None:
-                continue
-            self.broken += check_swarm(facts, store)
-            self.promises.check_swarm(facts)
-            self.broken += state_equals_fold(facts, self.history.swarms[swarm_id])
-            self._check_receipts(facts)
-            self._check_row_caches(facts)
-
-    def _check_receipts(self, facts: SwarmFacts) -> None:
-        """Every receipt verifies, and is about a commit that deserves it."""
-        for rows in facts.receipts.values():
-            for row in rows:
-                if row.receipt_id in self._verified:
-                    continue
-                self._verified.add(row.receipt_id)
-                invalid = unverified_receipt(row, simulated_key().public_pem)
-                if invalid is not None:
-                    self.broken.append(invalid)
-                commit = self.forge.commits.get(row.commit_sha)
-                if commit is None or not commit.is_good or commit.task_id != row.task_id:
-                    detail = f"has a receipt for {row.commit_sha}, which does not do it"
-                    self.broken.append(facts.broken("truth", f"task {row.task_id}", detail))
-
-    def _check_row_caches(self, facts: SwarmFacts) -> None:
-        """What a server remembers of a row is what is stored."""
-        for server in self.servers:
-            cache = server.store.row_cache if server.is_up else None
-            if cache is None:
-                continue
-            tables: tuple[tuple[CachedRows[Any], Mapping[str, object]], ...] = (
-                (cache.tasks, facts.tasks),
-                (cache.workers, facts.workers),
-                (cache.assignments, facts.assignments),
-            )
-            for remembered, stored in tables:
-                for (swarm_id, name), row in remembered.items():
-                    if swarm_id == facts.swarm.swarm_id and row != stored.get(name):
-                        detail = f"{server.name} remembers {row}, stored is {stored.get(name)}"
-                        self.broken.append(facts.broken("row_cache", name, detail))
-
-    def check_nothing_waits(self) -> None:
-        """No task is ready while a worker waits for one."""
-        tx = self.database.transaction()
-        facts = read_swarm(tx, self.swarm_id)
-        waiting = [
-            name
-            for server in self.servers
-            if server.is_up
-            for name in server.coordinator.hub.parked_workers(self.swarm_id)
-            if facts is not None and facts.workers[name].task_id is None
-        ]
-        task = tx.next_task(self.swarm_id) if facts is not None and waiting else None
-        if facts is not None and task is not None:
-            detail = f"is ready, and {', '.join(waiting)} waits for a task"
-            self.broken.append(facts.broken("idle", f"task {task.task_id}", detail))
-
-    def check_packets(self) -> None:
-        """A packet worker that has nothing left to deliver was heard: its packet is complete."""
-        facts = read_swarm(self.database.transaction(), PACKET_SWARM)
-        for packet in self.packets:
-            if not packet.is_finished or facts is None:
-                continue
-            held = facts.assignments.get(packet_task_id(packet.packet_id))
-            if held is None or (held.state, held.steps_completed) != (WorkerState.COMPLETE, STEPS):
-                detail = f"was reported complete, and is {held.state if held else 'not there'}"
-                subject = f"packet {packet.packet_id}"
-                self.broken.append(facts.broken("lost_report", subject, detail))
 
     def close(self) -> None:
         for server in self.servers:
