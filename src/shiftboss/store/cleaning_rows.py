@@ -29,6 +29,7 @@ TABLES_OF_TASKS: Final = (
     "landings",
     "spawn_refusals",
     "reviews",
+    "rejections",
 )
 _QUERIES: Final = (
     *(

@@ -90,6 +90,23 @@ def test_a_task_that_waited_for_an_answer_still_does_after_the_migration() -> No
     connection.close()
 
 
+def test_work_that_was_rejected_before_the_migration_stays_rejected() -> None:
+    migrations = [text for _, text in load_migrations("sqlite")]
+    connection = sqlite3.connect(":memory:")
+    for text in migrations[:15]:
+        connection.executescript(text)
+    connection.executescript(
+        "INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id,"
+        """ commit_sha) VALUES ('r', 's', 'a', 'A', '{"receipt": {"tree": "t"}}', 1, 'x', 'c');"""
+        "INSERT INTO reviews VALUES ('s', 'a', 'r', 'c', 'rejected', 1, 'ada', 2, 'no');"
+        "INSERT INTO reviews VALUES ('s', 'b', 'r', 'c', 'approved', 1, 'ada', 2, NULL);"
+    )
+    connection.executescript(migrations[15])
+    rejections = connection.execute("SELECT * FROM rejections").fetchall()
+    assert rejections == [("s", "a", "c", "t", "no", "ada", 2)]
+    connection.close()
+
+
 async def test_servers_that_start_simultaneously_do_not_collide(bare_url: str) -> None:
     stores = [OpenStore(bare_url) for _ in range(4)]
     await asyncio.gather(

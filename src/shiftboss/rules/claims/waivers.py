@@ -47,7 +47,7 @@ def _subjects(check: CheckName, criteria: Sequence[str]) -> Sequence[str] | None
             return list(filter(runs_tests, criteria))
         case "held_out":
             return [HELD_OUT_SUBJECT]
-        case "ancestry" | "branch":
+        case "ancestry" | "branch" | "review":
             return []
         case _:
             return None
