@@ -10,6 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from shiftboss.errors import SchemaMismatch
+from shiftboss.rules.runs.records import Hold
 from shiftboss.store.queries import load_migrations
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, swarm
@@ -70,6 +72,28 @@ async def test_migrations_are_applied_once_and_keep_existing_data(store_address:
     for _ in range(2):
         async with opened(store_address) as again:
             assert await again.read(lambda tx: tx.swarm(SWARM)) == swarm()
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE holds", "ALTER TABLE holds RENAME COLUMN reason TO why"]
+)
+async def test_the_schema_of_another_build_is_named(store_address: str, change: str) -> None:
+    """Two builds can have made different migrations with the same number."""
+    async with opened(store_address) as store:
+        await store.add_swarm()
+        if "://" in store_address:
+            with psycopg.connect(store_address, autocommit=True) as connection:
+                connection.execute(change.encode())
+        else:
+            other = sqlite3.connect(store_address)
+            other.execute(change)
+            other.close()
+        hold = Hold(SWARM, "", "pause", "lunch", 1, None)
+        with pytest.raises(SchemaMismatch, match="another build"):
+            await store.read(lambda tx: tx.holds_of_swarm(SWARM, 1))
+        with pytest.raises(SchemaMismatch, match="another build"):
+            await store.write(lambda tx: tx.put_hold(hold))
+        assert await store.read(lambda tx: tx.swarm(SWARM)) == swarm()
 
 
 def test_a_task_that_waited_for_an_answer_still_does_after_the_migration() -> None:
