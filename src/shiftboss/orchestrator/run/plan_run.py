@@ -52,6 +52,7 @@ _WAKING_EVENTS: Final = frozenset(
         "task_withdrawn",
         "task_landed",
         "attempt_ended",
+        "files_released",
         "repo_released",
         "contract_changed",
         "halt_lifted",
