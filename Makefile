@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast compiled check format bench lock clean
+.PHONY: setup demo operator-day test test-fast sim defects faults fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -35,6 +35,14 @@ test: $(READY)
 test-fast: $(READY)
 	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres" -n 2
 
+# Ten thousand seeds on all cores, in some minutes. A failure is shortened and printed with its command.
+sim: $(READY)
+	$(BIN)/python -m shiftboss.cli.main simulate --seeds 1..10000 --steps 30
+
+# Thirty deliberate defects, one after the other, each found by the simulator or by a test.
+defects: $(READY)
+	$(BIN)/python -m tests.defects
+
 # Once, and not by every worker of pytest and every process that tests start. Pytest rewrites its
 # plugins as well: 0.7 s of each start, if nothing may write their bytecode.
 compiled: export PYTHONDONTWRITEBYTECODE =
@@ -43,17 +51,36 @@ compiled: $(READY)
 	$(BIN)/python -m pytest --collect-only -qq -n 0 > /dev/null || true
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests bench examples
-	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench tools examples
+	$(BIN)/ruff check src tests bench tools examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.secret_scan
+	$(BIN)/python -m tools.audit
 
 format: $(READY)
-	$(BIN)/ruff format src tests bench examples
-	$(BIN)/ruff check --fix src tests bench examples
+	$(BIN)/ruff format src tests bench tools examples
+	$(BIN)/ruff check --fix src tests bench tools examples
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+# Kills and stops the processes of running systems at random; takes a quarter of an hour. With
+# ROUNDS=20 SEED=7, fewer rounds of the faults that this seed chooses.
+faults: $(READY)
+	$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
+
+# Thousands of hostile inputs for every parser; takes half an hour.
+fuzz: $(READY)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/fuzz --timeout 3600
+
+# The same sources give the same bytes, wherever and whenever it is built.
+wheel: $(READY)
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+
+sbom: $(READY)
+	mkdir -p dist
+	$(BIN)/python -m tools.sbom > dist/sbom.cdx.json
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -35,7 +36,11 @@ use_plain_python()
 settings.register_profile(
     "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("any_machine")
+# `make fuzz`: many examples, and other ones every time.
+settings.register_profile(
+    "fuzz", settings.get_profile("any_machine"), max_examples=3000, derandomize=False
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any_machine"))
 
 
 # While tests are collected nothing is garbage, and what is collected never is. Looking for it would

@@ -16,6 +16,7 @@ import gc
 import importlib
 import io
 import json
+import marshal
 import os
 import pkgutil
 import runpy
@@ -153,7 +154,7 @@ class Helper:
         if not message:
             proxy.close()
             return None
-        return self._fork(json.loads(message), proxy, descriptors, is_proxy=True)
+        return self._fork(marshal.loads(message), proxy, descriptors, is_proxy=True)
 
     def _fork(
         self,

@@ -150,6 +150,15 @@ class Postgres:
         self.stop()
         self.start()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "PostgreSQL is not running"
+        return self._process.pid
+
+    @property
+    def socket(self) -> str:
+        return str(self._folder / ".s.PGSQL.5432")
+
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self._folder}"
 

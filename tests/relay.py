@@ -77,7 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(self.server.target, timeout=ANSWER_SECONDS)
         try:
             key = self.headers["Idempotency-Key"]
-            headers = {"Idempotency-Key": key} if key else {}
+            headers = {"Content-Type": self.headers["Content-Type"]}
+            headers |= {"Idempotency-Key": key} if key else {}
             connection.request("POST", self.path, body, headers)
             response = connection.getresponse()
             return response.status, response.read()

@@ -14,6 +14,8 @@ LONG = (
     "tests/e2e/agents/test_real_agents.py",
     "tests/e2e/agents/test_run_real_agents.py",
     "tests/e2e/bus/test_mcp_clients.py",
+    "tests/e2e/conformance/",
+    "tests/e2e/hostile/test_openapi.py",
     "tests/e2e/redteam/test_corpus.py",
     "tests/e2e/runs/",
 )

@@ -39,10 +39,10 @@ func env(name, otherwise string) string {
 }
 
 var (
-	url   = env("SHIFTBOSS_URL", "http://127.0.0.1:7432")
-	swarm = env("SHIFTBOSS_SWARM", "default")
-	name  = env("SHIFTBOSS_WORKER", "go-1")
-	http_ = &http.Client{Timeout: 40 * time.Second} // longer than a poll
+	url    = env("SHIFTBOSS_URL", "http://127.0.0.1:7432")
+	swarm  = env("SHIFTBOSS_SWARM", "default")
+	name   = env("SHIFTBOSS_WORKER", "go-1")
+	client = &http.Client{Timeout: 40 * time.Second} // longer than a poll
 )
 
 // call repeats until the server answers, always with the same key: it counts once. The error is a
@@ -51,12 +51,11 @@ func call(operation string, members fields) (got answer, refusal error) {
 	members["swarm_id"] = swarm
 	body, _ := json.Marshal(members)
 	key := fmt.Sprintf("%s-%d-%d", name, os.Getpid(), time.Now().UnixNano())
-	for delay := 200 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
+	for wait := 200 * time.Millisecond; ; wait = 2 * wait {
 		request, _ := http.NewRequest("POST", url+"/bus/"+operation, bytes.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Idempotency-Key", key)
-		wait := delay
-		if response, err := http_.Do(request); err == nil {
+		if response, err := client.Do(request); err == nil {
 			err = json.NewDecoder(response.Body).Decode(&got) // of a gateway: not JSON, so an error
 			response.Body.Close()
 			status := response.StatusCode
@@ -65,8 +64,12 @@ func call(operation string, members fields) (got answer, refusal error) {
 			} else if err == nil && status < 500 && status != 408 && status != 425 && status != 429 {
 				return got, errors.New(got.Detail)
 			}
-			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-			wait = max(wait, time.Duration(seconds)*time.Second)
+			if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+				wait = time.Duration(seconds) * time.Second
+			}
+		}
+		if wait > 5*time.Second {
+			wait = 5 * time.Second
 		}
 		time.Sleep(wait)
 	}
@@ -134,12 +137,3 @@ func main() {
 		}
 	}
 }
-
-func min(a, b time.Duration) time.Duration {
-	if a < b {
-		return a
-	}
-	return b
-}
-
-func max(a, b time.Duration) time.Duration { return a + b - min(a, b) }

@@ -1,5 +1,5 @@
-// A bus worker in TypeScript, with nothing but Node 18 or later: register, poll, ack, execute, done.
-//   npx tsc --project examples/workers && shiftboss conformance --worker "node examples/workers/bus_worker.js"
+// A bus worker in TypeScript, with nothing but Node: register, poll, ack, execute, done.
+//   shiftboss conformance --worker "node examples/workers/bus_worker.ts"     (Node 22.18 or later)
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

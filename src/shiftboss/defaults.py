@@ -30,3 +30,7 @@ TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
 STREAM_SILENCE_SECONDS: Final = 45.0
 # Of what a worker gives as evidence that its contract is wrong.
 EVIDENCE_CHARACTERS_MAX: Final = 10_000
+
+# How many connections a server keeps open, and how many requests of one client it takes.
+CONNECTIONS_MAX: Final = 20_000
+REQUESTS_PER_SECOND: Final = 5_000

@@ -19,6 +19,11 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   └── UnknownPath
 ├── MethodNotAllowed        405
+├── MalformedRequest        400  this is not HTTP as the server reads it
+│   ├── HeadTooLarge        431
+│   └── RequestTimeout      408
+├── UnsupportedMediaType    415
+├── TooManyRequests         429  nothing was changed; retry after the named time
 ├── Conflict                409  the request is well-formed, but the current state rules it out
 │   ├── SwarmExists
 │   ├── PacketConflict
@@ -45,6 +50,7 @@ ShiftbossError
 ├── Unauthorized            401
 ├── LeadershipLost          409  only duties of a server get it
 └── StoreUnavailable        503  nothing was changed; retry later
+    ├── TooManyConnections
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
     │   └── CiUnavailable
@@ -59,7 +65,10 @@ ShiftbossError
 from __future__ import annotations
 
 import shlex
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+_POLL_FOR_OTHER_WORK: Final = "the lease expired or the task was taken back; poll for other work"
 
 
 class ShiftbossError(Exception):
@@ -72,6 +81,8 @@ class ShiftbossError(Exception):
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Error"
+    # When to try again; the reply says so in its header Retry-After.
+    retry_after_seconds: float | None = None
 
     def __init__(
         self,
@@ -211,6 +222,50 @@ class MethodNotAllowed(ShiftbossError):
     status = 405
     title = "Method not allowed"
 
+    def __init__(self, method: str, path: str, allowed: Sequence[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(
+            f"{path} does not support {method}", field="method", hint=f"use {self.allowed}"
+        )
+
+
+class MalformedRequest(ShiftbossError):
+    code = "malformed_request"
+    status = 400
+    title = "The request is not well-formed"
+
+
+class HeadTooLarge(MalformedRequest):
+    code = "head_too_large"
+    status = 431
+    title = "The headers are too large"
+
+
+class RequestTimeout(MalformedRequest):
+    code = "request_timeout"
+    status = 408
+    title = "The request took too long to arrive"
+
+
+class UnsupportedMediaType(ShiftbossError):
+    code = "unsupported_media_type"
+    status = 415
+    title = "The body is not declared as JSON"
+
+
+class TooManyRequests(ShiftbossError):
+    code = "too_many_requests"
+    status = 429
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_seconds: float) -> None:
+        super().__init__(
+            detail,
+            hint="wait as long as Retry-After says, then send the same request again",
+            facts={"retry_after_seconds": round(retry_after_seconds, 3)},
+        )
+        self.retry_after_seconds = retry_after_seconds
+
 
 class Conflict(ShiftbossError):
     code = "conflict"
@@ -306,9 +361,22 @@ class StaleEpoch(Conflict):
             f"Task {task_id} is at epoch {current}, the report is from epoch {reported}; "
             "nothing was changed",
             field="epoch",
-            hint="the lease expired or the task was taken back; poll for other work",
+            hint=_POLL_FOR_OTHER_WORK,
             facts={"current_epoch": current},
         )
+
+    @classmethod
+    def without_task(cls, worker: str, reported: int) -> StaleEpoch:
+        """The worker has lost its task, and has no other one."""
+        error = cls.__new__(cls)
+        ShiftbossError.__init__(
+            error,
+            f"{worker} holds no task, the report is from epoch {reported}; nothing was changed",
+            field="epoch",
+            hint=_POLL_FOR_OTHER_WORK,
+            facts={"current_epoch": None},
+        )
+        return error
 
 
 class IllegalTransition(Conflict):
@@ -412,6 +480,12 @@ class StoreUnavailable(ShiftbossError):
     code = "store_unavailable"
     status = 503
     title = "The store is unavailable"
+    retry_after_seconds = 1.0
+
+
+class TooManyConnections(StoreUnavailable):
+    code = "too_many_connections"
+    title = "The server has too many open connections"
 
 
 class TrackerUnavailable(StoreUnavailable):

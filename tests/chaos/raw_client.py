@@ -14,11 +14,13 @@ class RawAnswer(NamedTuple):
 
 
 class RawClient:
-    """`up` is set while the server can be reached; `cut_off` counts the requests without answer."""
+    """`up` is set while the server can be reached; `cut_off` counts the requests without answer.
+    A client that is not told when the server is up pauses before it tries again."""
 
-    def __init__(self, url: str, up: asyncio.Event) -> None:
+    def __init__(self, url: str, up: asyncio.Event, pause_seconds: float = 0) -> None:
         self._address = urlsplit(url)
         self._up = up
+        self._pause_seconds = pause_seconds
         self.cut_off = 0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -33,7 +35,8 @@ class RawClient:
             except (OSError, asyncio.IncompleteReadError):
                 self.cut_off += self._writer is not None
                 self.drop()
-                await asyncio.sleep(0)  # until the test has noticed that the server is dead
+                # Zero: until the test has noticed that the server is dead.
+                await asyncio.sleep(self._pause_seconds)
 
     async def send(self, path: str, body: dict[str, object], key: str = "") -> None:
         """Send a request without waiting for the answer. Raises OSError if the server is down."""
@@ -55,7 +58,8 @@ class RawClient:
         head = await self._reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         content = await self._reader.readexactly(length)
-        return RawAnswer(int(head[9:12]), json.loads(content))
+        is_json = b"application/json" in head or b"problem+json" in head
+        return RawAnswer(int(head[9:12]), json.loads(content) if is_json else {})
 
     def drop(self) -> None:
         """Abort the connection, as in a crash."""

@@ -101,8 +101,20 @@ class RunKiller:
         if kind is None:
             return
         self._kinds_left.remove(kind)
+        self._kill(kind, self._random.choice(processes_by_kind[kind]))
+
+    def kill_one(self, kind: str) -> bool:
+        """Kill a process of that kind as soon as there is one. False: the run has ended."""
+        while not self._has_ended_within(self._random.uniform(*PAUSE_SECONDS)):
+            pids = self._running_processes().get(kind)
+            if pids:
+                self._kill(kind, self._random.choice(pids))
+                return True
+        return False
+
+    def _kill(self, kind: str, pid: int) -> None:
         self.killed[kind] += 1
-        _kill(self._random.choice(processes_by_kind[kind]))
+        _kill(pid)
         if kind == "orchestrator":
             self._process.wait(30)
             self._killer.release()

@@ -13,8 +13,6 @@ from shiftboss.client.errors import ServerUnreachable
 
 FIRST_DELAY_SECONDS: Final = 0.2
 DELAY_SECONDS_MAX: Final = 5.0
-# The longest wait that a server may ask for.
-RETRY_AFTER_SECONDS_MAX: Final = 60.0
 
 CALL_SECONDS_MAX: Final = 4.0
 CONNECT_SECONDS_MAX: Final = 2.0
@@ -27,6 +25,11 @@ def backoff_delays() -> Iterator[float]:
     while True:
         yield delay * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
         delay = min(delay * 2, DELAY_SECONDS_MAX)
+
+
+def delay_after(error: ServerUnreachable, delays: Iterator[float]) -> float:
+    """The next delay, and before it what the server asked for: not everybody returns at once."""
+    return error.retry_after_seconds + next(delays)
 
 
 class Deadline:

@@ -18,6 +18,7 @@ from shiftboss.errors import Conflict, InvalidRequest, NotFound, ShiftbossError
 
 # Request timeout, too early, too many requests.
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
+RETRY_AFTER_SECONDS_MAX: Final = 60.0
 _PROBLEM_TYPE: Final = "urn:shiftboss:"
 _PROBLEM_MEMBERS: Final = frozenset({"type", "title", "status", "code", "detail", "field", "hint"})
 # For a code that only a newer server knows.
@@ -43,6 +44,14 @@ class ServerBusy(ServerUnreachable):
     def __init__(self, problem: ShiftbossError) -> None:
         super().__init__(problem.detail, hint=problem.hint)
         self.problem = problem
+
+
+def retry_after(value: str | None) -> float:
+    """The seconds of a Retry-After header. Dates are not used by servers that are busy, and what
+    is wrong or very long does not keep a client from trying."""
+    if value is None or not (value.isascii() and value.isdecimal() and len(value) <= 9):
+        return 0.0
+    return min(float(value), RETRY_AFTER_SECONDS_MAX)
 
 
 def is_retryable_status(status: int) -> bool:

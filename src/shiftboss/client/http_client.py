@@ -26,7 +26,7 @@ from uuid import uuid4
 import httpx2
 from pydantic import ValidationError
 
-from shiftboss.client.backoff import RETRY_AFTER_SECONDS_MAX, backoff_delays
+from shiftboss.client.backoff import backoff_delays, delay_after
 from shiftboss.client.errors import (
     ServerBusy,
     ServerUnreachable,
@@ -35,6 +35,7 @@ from shiftboss.client.errors import (
     is_problem,
     is_retryable_status,
     parse_json_object,
+    retry_after,
 )
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import InvalidRequest, ShiftbossError
@@ -130,7 +131,7 @@ class HttpClient:
                 log.info("%s: %s; trying again", request.path, error.detail)
                 if on_failure is not None:
                     on_failure(error)
-                delay = max(next(delays), error.retry_after_seconds)
+                delay = delay_after(error, delays)
             await asyncio.sleep(delay)
 
     def send_blocking(self, request: ServerRequest) -> ServerReply:
@@ -151,7 +152,7 @@ class HttpClient:
             try:
                 return self.send_blocking(request)
             except ServerUnreachable as error:
-                delay = max(next(delays), error.retry_after_seconds)
+                delay = delay_after(error, delays)
                 if time.monotonic() + delay > deadline:
                     raise
             time.sleep(delay)
@@ -217,12 +218,5 @@ def _error_of(response: httpx2.Response, document: dict[str, Any] | None) -> Shi
     else:
         error_class = ServerUnreachable if is_retryable else UnrecognizedReply
         error = error_class(f"the reply ({response.status_code}) is not from a Shiftboss server")
-    error.retry_after_seconds = _retry_after_seconds(response)
+    error.retry_after_seconds = retry_after(response.headers.get("retry-after"))
     return error
-
-
-def _retry_after_seconds(response: httpx2.Response) -> float:
-    """Bounded: a proxy that asks for a day must not stop a worker for that long."""
-    value = response.headers.get("retry-after", "")
-    is_seconds = value.isascii() and value.isdecimal() and len(value) <= 9
-    return min(float(value), RETRY_AFTER_SECONDS_MAX) if is_seconds else 0.0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import httpx2
 
-from shiftboss.client.backoff import backoff_delays
+from shiftboss.client.backoff import backoff_delays, delay_after
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import (
     HttpClient,
@@ -51,7 +51,9 @@ class SwarmEvents:
                 if not self._was_connected:
                     raise
                 log.info("events after %s: %s; trying again", self._last, error.detail)
-            await asyncio.sleep(next(delays))
+                await asyncio.sleep(delay_after(error, delays))
+            else:
+                await asyncio.sleep(next(delays))
 
     async def _connection(self) -> AsyncGenerator[dict[str, Any], None]:
         since = {"since_event_id": self._last}

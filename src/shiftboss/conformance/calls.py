@@ -18,6 +18,8 @@ from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, js
 from shiftboss.errors import ShiftbossError
 
 CALL_SECONDS: Final = 30.0
+PAGES_MAX: Final = 50
+ANSWER_BYTES_MAX: Final = 16 * 2**20
 REVISION: Final = "2025-06-18"
 _MCP_HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
@@ -84,12 +86,13 @@ class ServerCalls:
         self._initialize()
         found: dict[str, dict[str, Any]] = {}
         cursor: dict[str, Any] = {}
-        while True:
+        for _ in range(PAGES_MAX):
             result = self._rpc("tools/list", cursor, CALL_SECONDS).document
             found |= {str(tool.get("name")): tool for tool in result.get("tools") or ()}
             if not result.get("nextCursor"):
-                return found
+                break
             cursor = {"cursor": result["nextCursor"]}
+        return found
 
     @contextmanager
     def stream(
@@ -125,6 +128,13 @@ class ServerCalls:
         headers = {"Content-Type": "application/json", **_MCP_HEADERS, **self._session}
         return self._send("POST", "/mcp", json.dumps(request).encode(), headers, seconds)
 
+    def _receive(self, request: httpx2.Request, seconds: float) -> tuple[httpx2.Response, bytes]:
+        response = self._http.send(request, stream=True)
+        try:
+            return response, _bounded(response.iter_bytes(), seconds)
+        finally:
+            response.close()
+
     def _send(
         self,
         method: str,
@@ -135,24 +145,36 @@ class ServerCalls:
     ) -> Answered:
         exchange = exchange_of(method, path, headers, content)
         self.exchanges.append(exchange)
+        request = self._http.build_request(
+            method, path, content=content or None, headers=headers, timeout=seconds
+        )
         try:
-            response = self._http.request(
-                method, path, content=content or None, headers=headers, timeout=seconds
-            )
+            response, answer = self._receive(request, seconds)
         except httpx2.HTTPError as error:
             detail = str(error) or type(error).__name__
             raise Broken(f"no answer to {method} {path} ({exchange.operation}): {detail}") from None
         finally:
             exchange.answered_at = time.monotonic()
         content_type = response.headers.get("content-type", "")
-        document = answer_of(path, content_type, response.content) or {}
+        document = answer_of(path, content_type, answer) or {}
         exchange.status, exchange.answer, exchange.is_delivered = (
             response.status_code,
             document,
             True,
         )
-        is_error = not response.is_success or _is_tool_error(content_type, response.content)
+        is_error = not response.is_success or _is_tool_error(content_type, answer)
         return Answered(response.status_code, document, is_error, response.headers)
+
+
+def _bounded(chunks: Iterator[bytes], seconds: float) -> bytes:
+    """A server that sends a byte now and then, or without end, does not stop the kit."""
+    deadline = time.monotonic() + seconds
+    received = bytearray()
+    for chunk in chunks:
+        received += chunk
+        if time.monotonic() > deadline or len(received) > ANSWER_BYTES_MAX:
+            raise Broken(f"an answer of {len(received)} bytes has no end within {seconds:g} s")
+    return bytes(received)
 
 
 def _is_tool_error(content_type: str, body: bytes) -> bool:

@@ -26,7 +26,8 @@ class ServerNotStarted(ShiftbossError):
 class RestartableServer(Protocol):
     """`start` after `kill` has the same address, and after `forget` nothing else."""
 
-    url: str
+    @property
+    def url(self) -> str: ...
 
     def start(self) -> object: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,10 +26,8 @@ class RunningWorker(Protocol):
     def last_output(self) -> str: ...
 
 
-class StartsWorkers(Protocol):
-    """Starts the worker with the environment of the kit."""
-
-    def __call__(self, environment: Mapping[str, str], folder: Path) -> RunningWorker: ...
+# Starts the worker with the environment of the kit, in a folder.
+StartsWorkers = Callable[[Mapping[str, str], Path], RunningWorker]
 
 
 class WorkerProcess:

@@ -33,7 +33,7 @@ def check_server(client: DoctorClient, *, is_offline: bool = False) -> list[Find
         health = json.loads(client.get("/health"))
     except ShiftbossError as error:
         return [_failure(error)]
-    except ValueError:
+    except (ValueError, RecursionError):
         health = None
     if not isinstance(health, dict) or not health.keys() >= {"version", "status", "store"}:
         return [problem("server", f"{client.address} does not answer like Shiftboss", _WHERE)]

@@ -39,7 +39,7 @@ def call_server(contract: LocalContract, operation: str, **members: object) -> d
         finally:
             connection.close()
         answer = json.loads(text) if response.status == http.client.OK else None
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         raise HookServerUnreachable(str(error)) from error
     if not isinstance(answer, dict):
         raise HookServerUnreachable(f"the server answered with status {response.status}")

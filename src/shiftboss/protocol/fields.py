@@ -68,7 +68,7 @@ ErrorType = Annotated[
     StringConstraints(min_length=1, max_length=ERROR_TYPE_CHARACTERS_MAX, pattern=NO_NUL),
 ]
 Message = Annotated[str, StringConstraints(max_length=MESSAGE_CHARACTERS_MAX, pattern=NO_NUL)]
-Milliseconds = Annotated[int, BeforeValidator(_to_int), Field(ge=0, le=INTEGER_MAX)]
+Milliseconds = Annotated[int, Field(ge=0, le=INTEGER_MAX), BeforeValidator(_to_int)]
 Note = Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)]
 
 

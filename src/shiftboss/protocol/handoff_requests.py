@@ -36,9 +36,16 @@ WAIT_MS_DEFAULT = 50_000
 WAIT_MS_MAX = 600_000
 
 RepoPath = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
-# Keeps options and control characters out. Git itself checks the rest.
+# Keeps options, exclusions and control characters out. Git itself checks the rest.
 Revision = Annotated[
-    str, StringConstraints(max_length=250, pattern=r"^[^\x00-\x20-][^\x00-\x20]*$")
+    str, StringConstraints(max_length=250, pattern=r"^[^\x00-\x20\x7f^-][^\x00-\x20\x7f]*$")
+]
+# As git names branches: nothing that is an expression after `refs/heads/`.
+BranchName = Annotated[
+    str,
+    StringConstraints(
+        max_length=250, pattern=r"^[^\x00-\x20\x7f~^:?*\[\\-][^\x00-\x20\x7f~^:?*\[\\]*$"
+    ),
 ]
 Strategy = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,50}$")]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=5000, pattern=NO_NUL)]
@@ -70,8 +77,8 @@ class SpawnSubtaskRequest(BusRequest):
     epic_summary: Prose = ""
     repo: RepoPath | None = None
     base: Revision | None = None
-    branch: Revision | None = None
-    target: Revision | None = None
+    branch: BranchName | None = None
+    target: BranchName | None = None
     strategy: Strategy | None = None
     success_criteria: Annotated[list[Criterion], Field(max_length=CRITERIA_MAX)] = Field(default=[])
     files_readonly: PathPatterns | None = None

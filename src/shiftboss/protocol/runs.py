@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerName
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
-from shiftboss.protocol.handoff_requests import Operator, Reason, Revision
+from shiftboss.protocol.handoff_requests import BranchName, Operator, Reason
 
 # Totals are counted in millionths of a dollar, as integers that every language can represent.
 DOLLARS_MAX = 1_000_000_000
@@ -171,7 +171,7 @@ class ReportLandedRequest(BusRequest):
 
     bead_id: TaskId
     commit: FullCommit
-    target: Revision
+    target: BranchName
     landed_commit: FullCommit
 
 

@@ -6,12 +6,14 @@ import asyncio
 import errno
 import gc
 import logging
+import math
 import os
 import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,15 +23,18 @@ import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
-from shiftboss.defaults import HOST, PORT
+from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
+from shiftboss.server.http.accepting import always_accepting
 from shiftboss.server.http.app import App
-from shiftboss.server.http.connection import Serving
+from shiftboss.server.http.connection import Connection, Serving
+from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
+from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
@@ -75,6 +80,11 @@ class ServerSettings(NamedTuple):
     db_statement_seconds: float = DEFAULT_DEADLINES.statement
     db_lock_seconds: float = DEFAULT_DEADLINES.lock
     db_lead_seconds: float = DEFAULT_DEADLINES.lead
+    # Requests per second of one client; 0: no limit.
+    rate_limit: int = REQUESTS_PER_SECOND
+    connections_max: int = CONNECTIONS_MAX
+    # For tests: the seconds of the phases of a connection.
+    phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.
     fast_path: bool | None = None
 
@@ -98,6 +108,10 @@ class ServerSettings(NamedTuple):
         return DatabaseDeadlines(
             self.db_statement_seconds, self.db_lock_seconds, self.db_lead_seconds
         )
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        return ConnectionLimits(self.connections_max, **(self.phase_seconds or {}))
 
     @property
     def database_folder(self) -> Path | None:
@@ -138,14 +152,12 @@ class _Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def main_loop(self) -> None:
-        if self._background is None:
-            await super().main_loop()
-            return
-        background = asyncio.create_task(self._background())
+        background = [asyncio.create_task(run()) for run in self._background]
         try:
             await super().main_loop()
         finally:
-            background.cancel()
+            for task in background:
+                task.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_stopping()
@@ -167,17 +179,17 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
     app = _app(settings)
-    serving = fast_serving(app, settings.database_folder) if settings.uses_fast_path else Serving()
+    serving = _serving(settings, app)
     config = uvicorn.Config(
         app,
-        http=serving.connection,  # type: ignore[arg-type]
+        http=always_accepting(serving.connection),  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=75,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     # It complains about streams that were cut off on purpose. The application logs its own errors.
@@ -233,7 +245,16 @@ def _app(settings: ServerSettings) -> App:
         policy=_policy(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
-    return App(coordinator, settings.token, operator)
+    return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+
+
+def _serving(settings: ServerSettings, app: App) -> Serving:
+    open_connections = OpenConnections(settings.limits, time.monotonic)
+    if settings.uses_fast_path:
+        return fast_serving(app, open_connections, settings.database_folder)
+    return Serving(
+        partial(Connection, open_connections=open_connections), (open_connections.watch,)
+    )
 
 
 def _variables(names: Sequence[str]) -> frozenset[str]:

@@ -6,44 +6,39 @@ from typing import Final
 
 from shiftboss.store.transaction_part import TransactionPart
 
-# Every table whose rows belong to one task; its own row comes last.
-TABLES_OF_TASKS: Final = (
-    "task_dependencies",
-    "assignments",
-    "retries",
-    "questions",
-    "salvage",
-    "handoffs",
-    "held_out_tests",
-    "claims",
-    "reservations",
-    "scope_requests",
-    "waivers",
-    "contract_attempts",
-    "ci_tracking",
-    "checkpoints",
-    "process_usage",
-    "usage_totals",
-    "budgets",
-    "holds",
-    "landings",
-    "spawn_refusals",
-    "reviews",
-    "rejections",
-)
-_QUERIES: Final = (
-    *(
-        f"delete_{table}" if table.startswith("task_") else f"delete_task_{table}"
-        for table in TABLES_OF_TASKS
-    ),
-    "delete_task",
-)
+# Every table whose rows belong to one task, and how these are deleted.
+TABLES_OF_TASKS: Final = {
+    "task_dependencies": "delete_task_dependencies",
+    "assignments": "delete_task_assignments",
+    "retries": "delete_task_retries",
+    "questions": "delete_task_questions",
+    "salvage": "delete_task_salvage",
+    "handoffs": "delete_task_handoffs",
+    "held_out_tests": "delete_task_held_out_tests",
+    "claims": "delete_task_claims",
+    "reservations": "delete_task_reservations",
+    "scope_requests": "delete_task_scope_requests",
+    "waivers": "delete_task_waivers",
+    "contract_attempts": "delete_task_contract_attempts",
+    "ci_tracking": "delete_task_ci_tracking",
+    "checkpoints": "delete_task_checkpoints",
+    "process_usage": "delete_task_process_usage",
+    "usage_totals": "delete_task_usage_totals",
+    "budgets": "delete_task_budgets",
+    "holds": "delete_task_holds",
+    "landings": "delete_task_landings",
+    "spawn_refusals": "delete_task_spawn_refusals",
+    "reviews": "delete_task_reviews",
+    "rejections": "delete_task_rejections",
+}
 
 
 class CleaningRows(TransactionPart):
     def delete_task(self, swarm_id: str, task_id: str) -> None:
-        for query in _QUERIES:
-            self._write(query, {"swarm_id": swarm_id, "task_id": task_id})
+        key = {"swarm_id": swarm_id, "task_id": task_id}
+        for query in TABLES_OF_TASKS.values():
+            self._write(query, key)
+        self._write("delete_task", key)
 
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
         return self._write(

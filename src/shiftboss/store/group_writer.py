@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -100,6 +101,15 @@ class GroupWriter:
             self._submitted = []
 
     def _run(self) -> None:
+        try:
+            self._run_jobs()
+        except MemoryError:
+            # Those who wait for an answer would wait for ever. After a restart, everything that was
+            # answered is there, and they repeat the rest.
+            os.write(2, b"out of memory: the writer cannot go on, and the server ends\n")
+            os._exit(os.EX_OSERR)
+
+    def _run_jobs(self) -> None:
         ended = False
         jobs: list[_Job] = []
         while not (ended and not jobs):
@@ -167,8 +177,14 @@ class GroupWriter:
 
     def _answer(self, batch: list[_Job], result: BatchResult) -> None:
         self._waiting -= len(batch)
-        if result.events:
-            self._on_commit(result.events)
+        try:
+            if result.events:
+                self._on_commit(result.events)
+        finally:
+            self._set_results(batch, result)
+
+    @staticmethod
+    def _set_results(batch: list[_Job], result: BatchResult) -> None:
         for job, outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome.error, RunLater):
                 outcome.error.enqueue(job.future)

@@ -8,9 +8,11 @@ compare `started_at` with the one that the server at the address reports.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import shlex
+import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +20,8 @@ from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.private_files import is_private, read_private, write_once, write_private
+
+log = logging.getLogger(__name__)
 
 SERVER_FILE: Final = "server.json"
 _SERVER_FILE_BYTES_MAX: Final = 4096
@@ -45,6 +49,7 @@ def make_state_folder(folder: Path) -> Path:
     if folder.name == STATE_FOLDER:
         refuse_tracked(folder)
     make_private_folder(folder)
+    keep_others_out(folder)
     ignore = folder / ".gitignore"
     if is_ours and not ignore.exists():
         try:
@@ -90,6 +95,36 @@ def make_private_folder(folder: Path) -> None:
         raise _unusable(folder, error.strerror) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unusable(folder, "it is read-only")
+
+
+def keep_others_out(folder: Path) -> None:
+    """Other users who can write to the folder can replace the database, the keys and the tokens.
+    Our own folder is repaired, and another one is refused. Raises BadStateFolder.
+
+    In a folder like /tmp nobody can replace the files of another user. Some systems give every user
+    a group of their own, so a folder of the user that its group can write to is only named.
+    """
+    status = folder.stat()
+    others = stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    if not others or status.st_mode & stat.S_ISVTX:
+        return
+    mode = f"its mode is {stat.S_IMODE(status.st_mode):o}"
+    if folder.name == STATE_FOLDER and status.st_uid == os.getuid():
+        folder.chmod(0o700)
+        log.warning(
+            "other users could write to %s (%s): it is yours alone again. Look at what is in it, "
+            "and replace the operator's token and the key if somebody may have read them",
+            folder,
+            mode,
+        )
+    elif others & stat.S_IWOTH or folder.name == STATE_FOLDER:
+        raise BadStateFolder(
+            f"other users can write to {folder}: {mode}",
+            field="state",
+            hint=f"chmod go-w {shlex.quote(str(folder))}, or choose another folder",
+        )
+    else:
+        log.warning("the group of %s can write to it (%s)", folder, mode)
 
 
 def operator_token(folder: Path) -> str:

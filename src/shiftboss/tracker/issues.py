@@ -49,7 +49,8 @@ def task_of(issue: object) -> TrackerTask:
 
 
 def _is_done(issue: dict[str, Any]) -> bool:
-    return issue.get("status") in _DONE
+    status = issue.get("status")
+    return isinstance(status, str) and status in _DONE
 
 
 def _id(value: object, name: str) -> str:

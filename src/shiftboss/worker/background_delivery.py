@@ -55,7 +55,7 @@ class BackgroundDelivery:
 
     def _run(self, stop: threading.Event) -> None:
         for delay in backoff_delays():
-            if stop.wait(max(delay, self._delivery.retry_after_seconds)):
+            if stop.wait(delay + self._delivery.retry_after_seconds):
                 return
             try:
                 if self._delivery.deliver_waiting() and self._is_finished(stop):
@@ -130,4 +130,4 @@ def _deliver_until(deadline: float, delivery: OutboxDelivery) -> None:
     for delay in backoff_delays():
         if delivery.deliver_waiting() or time.monotonic() > deadline:
             return
-        time.sleep(max(delay, delivery.retry_after_seconds))
+        time.sleep(delay + delivery.retry_after_seconds)

@@ -74,6 +74,7 @@ class OutboxDelivery:
 
     @contextmanager
     def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
+        self.retry_after_seconds = 0.0
         lock_wait = LOCK_WAIT_SECONDS
         if deadline is not None:
             lock_wait = min(lock_wait, deadline.seconds_left())

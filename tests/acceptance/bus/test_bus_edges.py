@@ -266,8 +266,14 @@ def test_reports_from_an_old_epoch_are_refused_as_stale(executing: InSwarm) -> N
     refused(executing, ACK, late, 409, "task_mismatch")
     stale = {"name": "v", "epoch": 1}
     refused(executing, "/bus/heartbeat", stale, 409, "stale_epoch")
+    # It has no task at all any more.
+    lost = refused(executing, "/bus/heartbeat", {"name": "w", "epoch": 1}, 409, "stale_epoch")
+    assert (lost["field"], lost["success"]) == ("epoch", False)
+    assert ask(executing, "heartbeat", name="w")["success"] is True
     assert snapshot(executing) == before
     ask(executing, "worker_done", bead_id="t", name="v", epoch=2)
+    ended = {"name": "v", "epoch": 2}
+    refused(executing, "/bus/heartbeat", ended, 409, "stale_epoch")
 
 
 @pytest.mark.requirement("BUS-05", "BUS-06")

@@ -50,6 +50,8 @@ class RawConnection:
     ) -> bytes:
         is_chunked = any("chunked" in line for line in lines)
         length = [] if is_chunked else [f"Content-Length: {len(body)}"]
+        if not any(line.startswith("Content-Type") for line in lines):
+            length.append("Content-Type: application/json")
         head = [f"{method} {path} HTTP/{version}", f"Host: {self.host}", *length, *lines]
         return "\r\n".join([*head, "", ""]).encode() + body
 
@@ -120,6 +122,10 @@ EXCHANGES: list[tuple[str, str, bytes, list[str]]] = [
     ("POST", "/bus/ack_task", b"not json", []),
     ("POST", "/bus/ack_task", REGISTER, ["Idempotency-Key: " + "x" * 201]),
     ("POST", "/bus/ack_task", REGISTER, ["Origin: http://evil.example"]),
+    ("POST", "/bus/ack_task", REGISTER, ["Origin: http://localhost:3000"]),
+    ("POST", "/bus/ack_task", REGISTER, ["Host: 127.0.0.1"]),
+    ("POST", "/bus/ack_task", REGISTER, ["Content-Type: text/plain"]),
+    ("POST", "/bus/ack_task", REGISTER, [f"X-{number}: x" for number in range(100)]),
     ("POST", "/bus/ack_task", REGISTER + b" " * 300_000, []),
     ("POST", "/bus/list_tasks", b"{}", ["Connection: close"]),
     ("GET", "/bus/list_tasks", b"", []),
@@ -162,7 +168,7 @@ def test_the_same_requests_get_the_same_bytes_with_and_without_the_fast_path(
     for exchange, fast, plain in zip(EXCHANGES, *replies, strict=True):
         assert fast == plain, exchange
     statuses = {int(reply.split()[1]) for reply in replies[0]}
-    assert statuses == {200, 201, 403, 404, 405, 409, 413, 422}
+    assert statuses == {200, 201, 400, 403, 404, 405, 409, 413, 415, 422, 431}
 
 
 def test_a_chunked_request_gets_the_same_bytes_as_a_plain_one(server: RunningServer) -> None:
@@ -246,11 +252,12 @@ def test_a_percent_encoded_path_is_decoded(raw: RawConnection) -> None:
 
 @pytest.mark.parametrize("name", ["Host", "Origin"])
 def test_requests_from_web_pages_are_refused(raw: RawConnection, client: Client, name: str) -> None:
-    request = raw.request("/bus/register_worker", REGISTER, "Origin: http://127.0.0.1")
+    own = f"Origin: http://{raw.host}"
+    request = raw.request("/bus/register_worker", REGISTER, own)
     if name == "Host":
-        request = request.replace(f"Host: {raw.host}".encode(), b"Host: evil.example")
+        request = request.replace(f"\nHost: {raw.host}".encode(), b"\nHost: evil.example")
     else:
-        request = request.replace(b"Origin: http://127.0.0.1", b"Origin: http://evil.example")
+        request = request.replace(own.encode(), b"Origin: http://evil.example")
     raw.send(request)
     refusal = raw.reply()
     assert (refusal.status, refusal.body["field"]) == (403, name)
@@ -326,6 +333,27 @@ def test_a_cached_head_does_not_bypass_the_origin_check(
             with closing(RawConnection(server.url)) as other:
                 other.send(request)
                 assert other.reply().status == status
+
+
+def test_a_packet_that_ends_where_a_cached_head_ends_is_not_a_request(
+    raw: RawConnection, client: Client
+) -> None:
+    """The headers and the body of the next packet count: a forbidding Origin, another swarm."""
+    client.create_swarm(swarm_id="other")
+    whole = raw.request("/bus/list_tasks", b"")
+    for _ in range(2):
+        raw.send(whole)
+        assert raw.reply().status == 200
+    raw.send(whole[:-4], b"\r\nOrigin: http://evil.example\r\n\r\n")
+    refusal = raw.reply()
+    assert (refusal.status, refusal.body["field"]) == (403, "Origin")
+    body = b'{"bead_id":"t","title":"T","swarm_id":"other"}'
+    bare = raw.request("/bus/add_task", b"").replace(b"Content-Length: 0\r\n", b"")
+    raw.send(bare)
+    assert raw.reply().status == 422
+    raw.send(bare[:-4], b"\r\nContent-Length: %d\r\n\r\n" % len(body), body)
+    assert raw.reply().status == 200
+    assert client.post("/bus/list_tasks", {"swarm_id": "other"}).json()["tasks"] != []
 
 
 @pytest.mark.parametrize("path", ["/bus/register_worker", "/mcp"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,12 +20,19 @@ Lie = Callable[[str, Document, int, Document], tuple[int, Document]]
 
 
 class LyingProxy(ThreadingHTTPServer):
-    daemon_threads = True
+    # Closing the proxy waits for its threads, so that no connection is left open.
+    daemon_threads = False
 
     def __init__(self, server_url: str, lie: Lie) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.target = urlsplit(server_url).netloc
         self.lie = lie
+        self.open: set[http.client.HTTPConnection] = set()
+
+    def end_streams(self) -> None:
+        for connection in list(self.open):
+            if connection.sock is not None:
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     @property
     def url(self) -> str:
@@ -42,6 +50,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _relay(self, body: bytes) -> None:
         connection = http.client.HTTPConnection(self.server.target, timeout=60)
+        self.server.open.add(connection)
+        try:
+            self._answer(connection, body)
+        finally:
+            connection.close()
+            self.server.open.discard(connection)
+
+    def _answer(self, connection: http.client.HTTPConnection, body: bytes) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
         connection.request(self.command, self.path, body or None, headers)
         response = connection.getresponse()
@@ -59,7 +75,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-        connection.close()
 
     def _lied(self, body: bytes, status: int, content: bytes) -> tuple[int, bytes]:
         exchange = exchange_of(self.command, self.path, self.headers, body)  # type: ignore[arg-type]
@@ -93,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
                 _, lied = self.server.lie("event line", {}, 200, {"line": line.decode()})
                 self.wfile.write(lied["line"].encode())
                 self.wfile.flush()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
@@ -110,4 +125,5 @@ def lying(server_url: str, lie: Lie) -> Iterator[LyingProxy]:
     finally:
         proxy.shutdown()
         thread.join()
+        proxy.end_streams()
         proxy.server_close()

@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAUSE_SECONDS = 0.02
+END_SECONDS = 20.0
+ACCEPTED = "application/json, text/event-stream"
 
 
 class StoppedError(Exception):
@@ -44,14 +46,20 @@ class ScriptedWorker:
 
     def kill(self) -> None:
         self.stopped.set()
+        deadline = time.monotonic() + END_SECONDS
+        # Again and again: it may be about to open another connection.
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            self._end_connections()
+            self._thread.join(PAUSE_SECONDS)
+        assert not self._thread.is_alive(), "the scripted worker did not end"
+
+    def _end_connections(self) -> None:
         for connection in list(self._connections):
             try:
                 # A thread that reads is woken by this, and not by `close`.
                 connection.sock.shutdown(socket.SHUT_RDWR)
             except (AttributeError, OSError):
                 pass
-        self._thread.join(10)
-        assert not self._thread.is_alive(), "the scripted worker did not end"
 
     def last_output(self) -> str:
         return self._output
@@ -83,7 +91,7 @@ class ScriptedWorker:
         connection = http.client.HTTPConnection(self._target, timeout=40)
         self._connections.add(connection)
         try:
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", "Accept": ACCEPTED}
             if key is not None:
                 headers["Idempotency-Key"] = key
             connection.request("POST", path, json.dumps(body), headers)
@@ -245,3 +253,16 @@ class ScriptedBusWorker(ScriptedWorker):
             checkpoint |= {"current_step": 1, "files_created": [], "files_modified": []}
         self.message("context_threshold", checkpoint)
         return None
+
+
+class ScriptedMcpWorker(ScriptedBusWorker):
+    """The same loop with MCP tools instead of plain HTTP. The id of a call is its key."""
+
+    def bus(self, operation: str, key: str | None = None, **members: Any) -> dict[str, Any]:
+        arguments = {"swarm_id": self.environment["SHIFTBOSS_SWARM"], **members}
+        params: dict[str, Any] = {"name": operation, "arguments": arguments}
+        if key is not None:
+            params["_meta"] = {"callId": key}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer: dict[str, Any] = self.call("/mcp", request)["result"]["structuredContent"]
+        return answer

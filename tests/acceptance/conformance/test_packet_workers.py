@@ -15,7 +15,7 @@ from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-10")
 
-LIMITS = Limits(1.5)
+LIMITS = Limits(4)
 
 # The check that catches a defect, and a part of the reason that it gives.
 DEFECTS = {

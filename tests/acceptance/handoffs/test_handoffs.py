@@ -29,6 +29,11 @@ def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path / "repo")
 
 
+@pytest.fixture(scope="module")
+def shared_repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    return Repo(tmp_path_factory.mktemp("shared") / "repo")
+
+
 def spawn(client: Client, repo: Repo, **members: object) -> dict[str, Any]:
     request: dict[str, object] = {
         "bead_id": "t",
@@ -64,6 +69,46 @@ def test_a_sha256_repository_is_refused_before_anything_is_started(
     assert "uses SHA-256 commit ids" in problem["detail"]
     assert "--object-format=sha1" in problem["hint"]
     assert ask(client, "list_tasks")["tasks"] == []
+
+
+@pytest.mark.requirement("HO-01")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("base", "^main"),
+        ("base", "-main"),
+        ("base", "--upload-pack=x"),
+        ("base", "main..main"),
+        ("base", "main...main"),
+        ("base", "main^@"),
+        ("base", "main^!"),
+        ("base", "HEAD:a.txt"),
+        ("base", "nothing"),
+        ("base", "main\nmain"),
+        ("base", "main main"),
+        ("base", "f" * 40),
+        ("base", ""),
+        ("branch", "^main"),
+        ("branch", "main~1"),
+        ("branch", "main:a.txt"),
+        ("target", "^main"),
+        ("target", "main@{0}^"),
+        ("target", "*"),
+    ],
+)
+def test_a_revision_that_names_no_commit_is_refused_by_its_field(
+    bus: InSwarm, shared_repo: Repo, field: str, value: str
+) -> None:
+    body = {
+        "bead_id": "t",
+        "files": ["src/auth/"],
+        "success_criteria": [PASSES],
+        "repo": str(shared_repo.path),
+        field: value,
+    }
+    problem = refused(bus, "/bus/swarm_spawn_subtask", body, 422, "invalid_request")
+    assert problem["field"] == field
+    assert ask(bus, "list_tasks")["tasks"] == []
 
 
 @pytest.mark.requirement("HO-01", "BUS-03")

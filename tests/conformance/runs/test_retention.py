@@ -68,7 +68,7 @@ async def test_a_swarm_whose_workers_poll_is_in_use(bus: BusFixture) -> None:
 
 async def test_old_tasks_and_events_of_a_swarm_that_goes_on_are_deleted(bus: BusFixture) -> None:
     await bus.register("a")
-    for number in range(120):
+    for number in range(60):
         await finish(bus, f"old-{number}")
     bus.clock.now_ms += 31 * DAY_MS
     await finish(bus, "young")

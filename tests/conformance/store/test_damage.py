@@ -13,6 +13,7 @@ import pytest
 
 from shiftboss.errors import DatabaseInUse, OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.store.port import Transaction
+from shiftboss.store.sqlite import damage, session
 from shiftboss.store.sqlite.log_check import check_log
 from shiftboss.store.sqlite.offline_store import OfflineStore
 from shiftboss.store.sqlite.store import SqliteStore
@@ -105,8 +106,9 @@ async def test_a_write_that_meets_a_rotten_page_fails_the_whole_batch(sqlite_pat
 @pytest.mark.parametrize("name", ["", "-wal"])
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_is_deleted_or_replaced_is_not_written_to(
-    sqlite_path: str, name: str, replaced: bool
+    sqlite_path: str, name: str, replaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(damage, "FILES_UNCHECKED_SECONDS", 0.0)  # as if the last write was long ago
     path = Path(sqlite_path + name)
     async with opened(sqlite_path) as store:
         await store.write(add_swarm_with_event)
@@ -228,8 +230,8 @@ class FailingConnection:
 
 def fail_commits(store: OpenStore, code: int) -> None:
     assert isinstance(store.store, SqliteStore)
-    session = store.store._writing.session
-    session._connection = FailingConnection(session._connection, code)  # type: ignore[assignment]
+    writing = store.store._writing.session
+    writing._connection = FailingConnection(writing._connection, code)  # type: ignore[assignment]
 
 
 async def test_a_failed_fsync_is_unknown_and_the_file_is_opened_again(sqlite_path: str) -> None:
@@ -262,3 +264,23 @@ async def test_a_damaged_file_is_not_locked_by_the_refused_server(sqlite_path: s
             await refused(sqlite_path)
         except DatabaseInUse:
             pytest.fail("the lock was kept")
+
+
+async def test_the_quick_check_of_a_large_file_ends_in_time(
+    sqlite_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(sqlite_path)
+    monkeypatch.setattr(session, "CHECK_SECONDS", 0.0)
+    rot(sqlite_path, page_of(sqlite_path, "events"))  # found in the end, not at the start
+    async with opened(sqlite_path) as store:
+        with pytest.raises(StoreDamaged):
+            await store.read(lambda tx: tx.events_after(SWARM, 0, 1000))
+
+
+async def test_an_error_that_sqlite_does_not_name_is_no_damage(sqlite_path: str) -> None:
+    async with opened(sqlite_path) as store:
+        await store.write(add_swarm_with_event)
+        fail_commits(store, 0)
+        with pytest.raises(OutcomeUnknown):
+            await store.write(add_event)
+        assert not isinstance(store.store.failing(), StoreDamaged)

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from zlib import crc32
@@ -16,8 +16,10 @@ import psycopg
 import pytest
 
 from shiftboss.errors import StoreUnavailable
+from shiftboss.protocol.events import Event
 from shiftboss.store.deadlines import DatabaseDeadlines
 from shiftboss.store.port import Transaction
+from shiftboss.store.postgres.locked_swarms import THREADS
 from shiftboss.store.postgres.store import WRITERS, PostgresStore
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.cut_connections import cutting_proxy
@@ -201,24 +203,30 @@ async def test_writes_of_a_swarm_stay_in_order_when_its_lock_is_free_again(
     postgres_url: str,
 ) -> None:
     async with bounded(postgres_url, lock=60.0) as store:
-        (other,) = neighbours(SWARM, 1)
-        await store.write(partial(add_swarm_with_event, swarm_id=other), other)
+        *busy, other = neighbours(SWARM, THREADS + 1)
+        for name in (*busy, other):
+            await store.write(partial(add_swarm_with_event, swarm_id=name), name)
         assert isinstance(store.store, PostgresStore)
         waiting = store.store._locked_swarms._waiting
-        with row_lock(postgres_url):
+
+        def add(swarm_id: str) -> asyncio.Future[Event]:
+            add_one = partial(add_event, swarm_id=swarm_id)
+            return asyncio.ensure_future(store.write(add_one, swarm_id))
+
+        with ExitStack() as locked:
+            for name in busy:
+                locked.enter_context(row_lock(postgres_url, name))
             with row_lock(postgres_url, other):
-                locked = asyncio.ensure_future(store.write(add_event))
-                await eventually(lambda: SWARM in waiting, "one use case waits for its lock")
-                first = asyncio.ensure_future(
-                    store.write(partial(add_event, swarm_id=other), other)
-                )
-                await eventually(lambda: other in waiting, "another one waits behind it")
+                others = [add(name) for name in busy]
+                await eventually(lambda: len(waiting) == THREADS, "every thread waits for a lock")
+                first = add(other)
+                await eventually(lambda: other in waiting, "another swarm waits for a thread")
             # Its lock is free, and its first write still waits.
-            second = asyncio.ensure_future(store.write(partial(add_event, swarm_id=other), other))
+            second = add(other)
             await eventually(lambda: waiting[other] == 2, "the second write queues up")
             assert not any(call.done() for call in (first, second))
-        events = await asyncio.gather(locked, first, second)
-        assert [event.event_id for event in events] == [2, 2, 3]
+        events = await asyncio.gather(*others, first, second)
+        assert [event.event_id for event in events] == [2] * THREADS + [2, 3]
 
 
 async def test_a_swarm_that_stays_locked_is_an_error_and_recovers(postgres_url: str) -> None:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
-from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.fields import Answer
 from shiftboss.server.fast_path.connection import FastConnection
 from shiftboss.server.fast_path.exchange import FastExchange
-from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
-from shiftboss.server.http.connection import Connection
-from shiftboss.store.opening import store_at
+from shiftboss.server.http.open_connections import ConnectionLimits
+from tests.listener import Listener, coordinating
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("BUS-03")]
 
@@ -29,43 +24,20 @@ KEPT_SECONDS = 0.2
 POLL = b'{"name":"w","timeout_ms":%d}'
 
 
-class Listener:
-    """The application behind real connections, which a test can inspect."""
-
-    def __init__(self, app: App, keep_alive_seconds: float, *, fast_path: bool) -> None:
-        self.connections: list[Connection] = []
-        self._connection: Callable[..., Connection] = Connection
-        if fast_path:
-            self._connection = partial(FastConnection, app.calls, app.guard, HeadCache())
-        self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
-        self._config.timeout_keep_alive = keep_alive_seconds  # type: ignore[assignment]
-        self._config.load()
-        self._state = ServerState()
-
-    def connect(self) -> Connection:
-        connection = self._connection(config=self._config, server_state=self._state, app_state={})
-        self.connections.append(connection)
-        return connection
-
-
 @pytest.fixture(params=[True, False], ids=["fast path", "plain ASGI"])
 async def listening(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Listener, str, int]]:
-    coordinator = Coordinator(store_at(str(tmp_path / "shiftboss.db")))
-    await coordinator.start()
-    listener = Listener(App(coordinator), KEPT_SECONDS, fast_path=request.param)
-    server = await asyncio.get_running_loop().create_server(listener.connect, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    yield listener, host, port
-    server.close()
-    for connection in listener.connections:
-        connection.transport.close()
-    await coordinator.stop()
+    limits = ConnectionLimits(idle_seconds=KEPT_SECONDS)
+    async with coordinating(tmp_path / "shiftboss.db") as coordinator:
+        listener = Listener(App(coordinator), fast_path=request.param, limits=limits)
+        async with listener.listening():
+            yield listener, listener.host, listener.port
 
 
 def post(path: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

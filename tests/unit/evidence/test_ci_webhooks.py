@@ -104,3 +104,11 @@ def test_a_signed_body_must_be_an_object(body: bytes) -> None:
     headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": signature(body)}
     with pytest.raises(InvalidRequest):
         parse_webhook("github", headers, body, SECRET)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_a_signed_body_of_any_depth_is_refused_as_not_json(opening: bytes) -> None:
+    body = opening * 60_000
+    headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={signature(body)}"}
+    with pytest.raises(InvalidRequest, match="not JSON"):
+        parse_webhook("github", headers, body, SECRET)

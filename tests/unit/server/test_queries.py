@@ -90,7 +90,8 @@ def test_postgres_has_every_query_of_sqlite_and_some_of_its_own() -> None:
 
 
 def test_every_query_is_used_by_the_code() -> None:
-    sources = [*STORE.iterdir(), *(STORE / "postgres").iterdir()]
+    folders = [STORE, STORE / "postgres", STORE / "backups"]
+    sources = [part for folder in folders for part in folder.iterdir()]
     code = "".join(part.read_text() for part in sources if part.name.endswith(".py"))
     assert set(load_queries("postgres")) <= set(re.findall(r'"(\w+)"', code))
 
@@ -111,7 +112,8 @@ def test_no_query_scans_a_whole_table() -> None:
         values = dict.fromkeys(re.findall(r":(\w+)", query), 0)
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
         steps = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
-        assert not [step for step in steps if step in WHOLE_TABLES], (name, plan)
+        scanned = [step for step in steps if step in WHOLE_TABLES]
+        assert not scanned or name in AT_REST, (name, plan)
         # A limit is computed before the search that uses it.
         first = STARTS_WITH.get(name)
         searched = [step for step in steps if "holds USING" not in step]
@@ -119,6 +121,8 @@ def test_no_query_scans_a_whole_table() -> None:
     connection.close()
 
 
+# For `shiftboss fsck`, which reads everything. No request uses it.
+AT_REST = {"swarm_ids_of_events"}
 WHOLE_TABLES = {
     f"SCAN {table}"
     for table in (

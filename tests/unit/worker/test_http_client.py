@@ -6,7 +6,13 @@ import httpx2
 import pytest
 
 from shiftboss import errors
-from shiftboss.client.errors import ServerBusy, ServerUnreachable, UnrecognizedReply
+from shiftboss.client.errors import (
+    RETRY_AFTER_SECONDS_MAX,
+    ServerBusy,
+    ServerUnreachable,
+    UnrecognizedReply,
+    retry_after,
+)
 from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.problems import problem_of
@@ -73,6 +79,25 @@ def test_a_refusal_that_is_not_from_a_shiftboss_server_is_retried(
 ) -> None:
     with pytest.raises(ServerUnreachable, match=str(status)):
         read_reply(httpx2.Response(status, json=body))
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, 0.0),
+        ("0", 0.0),
+        ("7", 7.0),
+        ("999999999", RETRY_AFTER_SECONDS_MAX),
+        ("9" * 5000, 0.0),
+        ("-1", 0.0),
+        ("1.5", 0.0),
+        ("", 0.0),
+        ("²", 0.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0),
+    ],
+)
+def test_retry_after_is_obeyed_within_limits(value: str | None, seconds: float) -> None:
+    assert retry_after(value) == seconds
 
 
 def test_an_answer_without_the_expected_members_is_not_recognized() -> None:

@@ -206,7 +206,7 @@ def parse_answer(document: bytes, member: str) -> dict[str, Any]:
     """The answer as a dictionary; `member` tells it from other JSON. Raises NotShiftboss."""
     try:
         answer = json.loads(document)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotShiftboss("the answer is not JSON") from error
     if not isinstance(answer, dict) or member not in answer:
         raise NotShiftboss("the answer is not from a Shiftboss server")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.cli.common.discovery import state_folders
 from shiftboss.defaults import (
@@ -17,6 +18,9 @@ from shiftboss.defaults import (
 from shiftboss.errors import ShiftbossError
 
 TOKEN_CHARACTERS_MAX: Final = 4096
+# The environment of a process, which Linux limits to a quarter of its stack: 2 MB by default.
+_SECRETS_BYTES_MAX: Final = 16 << 20
+_CHUNK_BYTES: Final = 65_536
 _GROUP_AND_OTHERS: Final = 0o077
 
 
@@ -92,16 +96,27 @@ def operator_token_from_environment() -> str | None:
     return _read(None, OPERATOR_TOKEN_VARIABLE)
 
 
-def read_operator_token_line(descriptor: int) -> str:
+class ServerSecrets(NamedTuple):
+    """What a run sends to its server. `database` is an address with a password, or None."""
+
+    operator_token: str
+    environment: dict[str, str]
+    database: str | None
+
+
+def read_secrets(descriptor: int) -> ServerSecrets:
     """For the server of a run: the first line of its input, which no other process can read."""
-    received = b""
-    while b"\n" not in received and len(received) <= TOKEN_CHARACTERS_MAX:
-        chunk = os.read(descriptor, TOKEN_CHARACTERS_MAX + 1)
+    received = bytearray()
+    while not received.endswith(b"\n") and len(received) <= _SECRETS_BYTES_MAX:
+        chunk = os.read(descriptor, _CHUNK_BYTES)
         if not chunk:
             break
         received += chunk
-    line = received.partition(b"\n")[0].decode(errors="replace")
-    return _checked(line.strip(), "standard input")
+    try:
+        secrets = ServerSecrets(**json.loads(received))
+    except (ValueError, TypeError) as error:
+        raise BadToken("standard input holds no secrets of a run") from error
+    return secrets._replace(operator_token=_checked(secrets.operator_token, "standard input"))
 
 
 def _read(token_file: Path | None, variable: str) -> str | None:

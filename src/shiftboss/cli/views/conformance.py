@@ -33,7 +33,10 @@ def summary(results: Sequence[Result]) -> str:
     from shiftboss.conformance.checks import counts
 
     found = counts(results)
-    text = f"{found['holds']} hold, {found['broken']} do not"
+    failures = sum(result.is_failure for result in results)
+    text = f"{found['holds']} hold, {failures} do not"
+    if found["broken"] > failures:
+        text += f", {found['broken'] - failures} only recommended do not"
     for name, words in _WORDS.items():
         if found[name]:
             text += f", {found[name]} {words}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from shiftboss.conformance.checks import Broken, CheckList
+from shiftboss.conformance.checks import Broken, CheckList, NotOffered
 from shiftboss.conformance.server.bench import ServerBench
 from shiftboss.conformance.shapes import COUNT, NUMBER, TEXT, expect
 
@@ -191,6 +191,26 @@ def not_held(bench: ServerBench) -> None:
     bus.take(name, bead_id)
     bus.do("worker_done", bead_id=bead_id)
     expect(bus.refused("worker_done", bead_id=bead_id), {"success": False}, "the second report")
+
+
+@TOOLS.add("late-report", "own", "BUS-09", "A report of an attempt that is over changes nothing")
+def late_report(bench: ServerBench) -> None:
+    bus = bench.bus()
+    (bead_id,), name = bus.add("a"), bus.worker("w")
+    lost = bus.take(name, bead_id)
+    if "epoch" not in lost:
+        raise NotOffered("the deliveries have no epoch")
+    bus.do("retry_task", bead_id=bead_id)
+    other = bus.worker("w2")
+    held = bus.poll(other).get("task") or {}
+    expect(held, {"bead_id": bead_id}, "the task of another worker")
+    bus.do("ack_task", name=other, bead_id=bead_id)
+    if held.get("epoch", 0) <= lost["epoch"]:
+        raise Broken(f"the next attempt has epoch {held.get('epoch')}, not more than the lost one")
+    for tool in ("worker_done", "task_failed"):
+        answer = bus.refused(tool, name=name, bead_id=bead_id, epoch=lost["epoch"])
+        expect(answer, {"success": False}, f"{tool} of the lost attempt")
+    expect(bus.worker_view(other) or {}, {"status": "executing"}, "the worker that holds it")
 
 
 @TOOLS.add("reset", "001", "BUS-07", "reset_worker frees a worker and answers its parked poll")

@@ -31,11 +31,22 @@ class EventReader:
 
     def __init__(self, response: httpx2.Response) -> None:
         self.events: list[Event] = []
-        self._lines = response.iter_lines()
+        self._response = response
+        self._deadline = 0.0
+        self._lines = self._split()
+
+    def _split(self) -> Iterator[str]:
+        """The lines of the stream. Each part that arrives is a moment to look at the clock."""
+        rest = ""
+        for part in self._response.iter_text():
+            *lines, rest = (rest + part.replace("\r\n", "\n")).split("\n")
+            yield from lines
+            if time.monotonic() > self._deadline:
+                return
 
     def wait_for(self, name: str, seconds: float) -> Event:
         """Read until an event of this name. Raises Broken if none comes in time."""
-        deadline = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         fields: dict[str, str] = {}
         try:
             for line in self._lines:
@@ -46,8 +57,6 @@ class EventReader:
                     fields = {}
                     if self.events[-1].name == name:
                         return self.events[-1]
-                if time.monotonic() > deadline:
-                    break
         except httpx2.HTTPError as error:
             raise Broken(f"no event {name}: {type(error).__name__}; {self._seen()}") from None
         raise Broken(f"no event {name} within {seconds:g} s; {self._seen()}")
@@ -113,11 +122,12 @@ def events_resume(bench: ServerBench) -> None:
 @EVENTS.add("events-live", "000", "SW-09", "A new event reaches an open stream at once")
 def events_live(bench: ServerBench) -> None:
     swarm_id = bench.new_swarm()
+    seconds = min(LIVE_SECONDS_MAX, bench.seconds)
     with reading(bench, swarm_id) as reader:
         bench.accepted(swarm_id, "register", registration())
-        reader.wait_for("worker_registered", LIVE_SECONDS_MAX)
+        reader.wait_for("worker_registered", seconds)
         bench.accepted(swarm_id, "progress", progress(1))
-        reader.wait_for("progress_update", LIVE_SECONDS_MAX)
+        reader.wait_for("progress_update", seconds)
 
 
 def _played(bench: ServerBench) -> str:

@@ -114,7 +114,9 @@ class WorkerBench:
 
         outcome = self.proxy.wait(found_or_ended, self.limits.seconds)
         if outcome is None:
-            raise Broken(f"{what}: not seen within {self.limits.seconds:g} s")
+            ended = self.ended()
+            detail = f"; {ended}" if ended else ""
+            raise Broken(f"{what}: not seen within {self.limits.seconds:g} s{detail}")
         result, ended = outcome
         if result is None:
             raise Broken(f"{what}: not seen; {ended}")

@@ -121,6 +121,7 @@ class PacketBench(WorkerBench):
         def found() -> Exchange | None:
             return next(iter(self.accepted(packet, operation)), None)
 
+        # A process that delivers what is left may outlive the worker.
         return self.wait(f"{operation} of the packet", found, may_end=True)
 
     def on_server(self, packet: Packet) -> dict[str, Any]:

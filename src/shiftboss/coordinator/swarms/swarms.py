@@ -167,7 +167,8 @@ def _parse_page_mark(mark: str | None) -> tuple[int, str] | None:
         return None
     at_ms, colon, swarm_id = mark.partition(":")
     # Bounded, because a store cannot hold larger numbers.
-    if not (colon and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15):
+    is_number = at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15
+    if not (colon and is_number) or "\0" in swarm_id:
         raise InvalidRequest("before: must be the next_before of another page", field="before")
     return int(at_ms), swarm_id
 

@@ -48,7 +48,7 @@ def parse_webhook(
         return []
     try:
         payload = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest("the body of the webhook is not JSON") from error
     if not isinstance(payload, dict):
         raise InvalidRequest("the body of the webhook is not an object")

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import read_blobs
 from shiftboss.evidence.mirror.squashes import RunGit, SquashHistory
+from shiftboss.rules.claims.handoffs import is_object_name
 from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, WorkSinceBase
 from shiftboss.system.git import checked, git
 
@@ -80,8 +81,9 @@ class Repository:
         output = await git(
             ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{rev}^{{commit}}"], folder
         )
-        if output.code == 0:
-            return _text(output.out)
+        # An exclusion (`^main`) is a revision to git, and its name is no object's.
+        if output.code == 0 and is_object_name(name := _text(output.out)):
+            return name
         await _toplevel(folder)
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from typing import Any
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.subprocess.messages import (
+    HIDDEN,
     READY,
     Outcome,
     ProxyCall,
     ProxyCancel,
+    ProxyEnvironment,
     ProxyFailure,
     ProxyResult,
     failure_of,
@@ -23,6 +26,7 @@ from shiftboss.evidence.subprocess.messages import (
     send,
 )
 from shiftboss.system.child_process import prepare_start
+from shiftboss.system.private_environment import starting_environment
 
 
 class EvidenceConnection:
@@ -40,11 +44,15 @@ class EvidenceConnection:
         self._numbers = itertools.count(READY + 1)
         self._outcomes: dict[int, asyncio.Future[Outcome]] = {}
         self.has_ended = False
+        self._hidden = self._expect_outcome(HIDDEN)
         self._ready = self._expect_outcome(READY)
         self._reading = asyncio.create_task(self._read())
 
     async def wait_until_ready(self) -> None:
         """Raises the reason if the process cannot answer calls."""
+        await asyncio.wait((self._hidden,))
+        _value(self._hidden.result())
+        send(self._writer, ProxyEnvironment(dict(os.environ)))
         await asyncio.wait((self._ready,))
         _value(self._ready.result())
 
@@ -120,6 +128,7 @@ def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],
+        env=starting_environment(),
         process_group=0,
     )
 

@@ -19,10 +19,12 @@ from typing import Any
 from shiftboss.errors import EvidenceUnavailable, ShiftbossError
 from shiftboss.evidence.inspector import Inspector
 from shiftboss.evidence.subprocess.messages import (
+    HIDDEN,
     READY,
     Outcome,
     ProxyCall,
     ProxyCancel,
+    ProxyEnvironment,
     ProxyResult,
     failure_of,
     receive,
@@ -30,6 +32,7 @@ from shiftboss.evidence.subprocess.messages import (
 )
 from shiftboss.system.niceness import lengthen_time_slices, lower_priority
 from shiftboss.system.orphans import ORPHANS
+from shiftboss.system.private_environment import hide_secrets, replace_environment
 
 
 class RequestDispatcher:
@@ -68,6 +71,11 @@ def _outcome(number: int, task: asyncio.Task[Any]) -> Outcome:
 async def serve(connection: socket.socket, folder: Path) -> None:
     """Answer calls until the connection is closed."""
     reader, writer = await asyncio.open_unix_connection(sock=connection)
+    send(writer, ProxyResult(HIDDEN, None))
+    environment = await receive(reader)
+    if not isinstance(environment, ProxyEnvironment):
+        return  # the server is gone
+    replace_environment(environment.variables)
     try:
         inspector = _inspector(folder)
     except ShiftbossError as error:
@@ -99,6 +107,7 @@ def _inspector(folder: Path) -> Inspector:
 def main() -> None:
     connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     connection.set_inheritable(False)
+    hide_secrets()
     # A service manager often signals all processes of a service, but the server decides when this
     # one ends. The signals are not ignored, because its git processes would inherit that.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

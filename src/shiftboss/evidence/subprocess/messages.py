@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.errors import ShiftbossError
 
-# The number of the first outcome, which belongs to no call: the process is ready, or why it is not.
-READY: Final = 0
+# The numbers of the first outcomes, which belong to no call: the process is closed to others and
+# may get our environment; then, it is ready, or why it is not.
+HIDDEN: Final = 0
+READY: Final = 1
 
 _LENGTH: Final = struct.Struct(">Q")
 
@@ -33,6 +35,13 @@ class ProxyCancel(NamedTuple):
     """Cancels a call. Its outcome is sent when nothing of the call is left."""
 
     number: int
+
+
+class ProxyEnvironment(NamedTuple):
+    """The environment of the server: the process is started without it; see
+    private_environment.py."""
+
+    variables: dict[str, str]
 
 
 class ProxyResult(NamedTuple):
@@ -55,7 +64,7 @@ class ProxyFailure(NamedTuple):
 
 
 Outcome = ProxyResult | ProxyFailure
-Message = ProxyCall | ProxyCancel | Outcome
+Message = ProxyEnvironment | ProxyCall | ProxyCancel | Outcome
 
 
 def failure_of(number: int, error: BaseException) -> ProxyFailure:

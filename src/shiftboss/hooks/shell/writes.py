@@ -71,7 +71,10 @@ class ShellWrites:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
             raise Unclear("is nested too deeply")
-        self._run(CommandReader(text, self._variables, self._in_subshell))
+        try:
+            self._run(CommandReader(text, self._variables, self._in_subshell))
+        except RecursionError:
+            raise Unclear("is nested too deeply") from None
         self._depth -= 1
 
     def argv(self, arguments: Sequence[str]) -> None:

@@ -133,4 +133,7 @@ def _environment(
     }
     if workspace.server_token is not None:
         variables[TOKEN_VARIABLE] = workspace.server_token
-    return {**plain_environment(), **worktree.environment, **settings.environment, **variables}
+    inherited = plain_environment()
+    for name in run.forge_secrets:
+        inherited.pop(name, None)
+    return {**inherited, **worktree.environment, **settings.environment, **variables}

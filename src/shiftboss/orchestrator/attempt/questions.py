@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shiftboss.errors import StaleEpoch
 from shiftboss.orchestrator.run.server_client import RunServerClient
 
 
@@ -54,5 +55,8 @@ class AttemptQuestions:
     async def _undelivered(self) -> set[int]:
         """The server delivers an answer until a report shows that the worker has continued. An
         agent may finish without one, so its polls count as well."""
-        beat = await self._client.call("heartbeat", name=self._worker, epoch=self._epoch)
+        try:
+            beat = await self._client.call("heartbeat", name=self._worker, epoch=self._epoch)
+        except StaleEpoch:
+            return set()  # the attempt is over, and nothing is delivered to it any more
         return {answer["question_id"] for answer in beat["answers"]} - self._delivered

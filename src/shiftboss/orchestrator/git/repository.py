@@ -18,6 +18,7 @@ from shiftboss.orchestrator.git.checkouts import (
     submodule_folder,
 )
 from shiftboss.orchestrator.git.runner import LOCK_SECONDS, checked, refuse_locked, run_git
+from shiftboss.rules.claims.handoffs import is_object_name
 from shiftboss.system.git import GitOutput
 
 FALLBACK_NAME: Final = "Shiftboss"
@@ -87,7 +88,9 @@ class GitRepo:
         output = await self.run(
             ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"]
         )
-        return output.out.decode().strip() if output.code == 0 else None
+        commit = output.out.decode().strip()
+        # An exclusion (`^main`) is a revision to git, and its name is no commit's.
+        return commit if output.code == 0 and is_object_name(commit) else None
 
     async def branch_tip(self, branch: str) -> str | None:
         return await self.commit_of(f"refs/heads/{branch}")

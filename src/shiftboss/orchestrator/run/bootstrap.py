@@ -13,6 +13,7 @@ from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
+from shiftboss.evidence.survey.policy_file import load_policy
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
@@ -97,12 +98,22 @@ def command_place(server: str | None, database: str, address: str, folder: Path)
     return HERE if is_found else CommandPlace(database=str(file))
 
 
+def _forge_secrets(policy_file: Path | None) -> frozenset[str]:
+    """The variables with the tokens and webhook secrets of forges."""
+    if policy_file is None:
+        return frozenset()
+    policies = [repo.ci for repo in load_policy(policy_file).repos.values()]
+    names = {name for ci in policies for name in (ci.token_variable, ci.webhook_secret_variable)}
+    return frozenset(name for name in names if name is not None)
+
+
 @asynccontextmanager
 async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
     swarm_id = options.plan.swarm
     assert swarm_id is not None, "load_plan sets the swarm"
     paths = RunPaths.of(options.state, swarm_id, options.trees)
     held_out = await asyncio.to_thread(read_held_out, options.plan)
+    forge_secrets = await asyncio.to_thread(_forge_secrets, options.policy)
     make_state_folder(options.state)
     make_private_folder(paths.folder)
     progress.listeners.append(RunLog(paths.folder))
@@ -134,6 +145,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             limits=ProcessLimits(),
             plan_file=options.plan_file,
             held_out=held_out,
+            forge_secrets=forge_secrets,
             command_place=command_place(
                 None if options.server is None else options.server.address,
                 options.database,

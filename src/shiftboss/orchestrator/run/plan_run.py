@@ -185,8 +185,8 @@ async def _watch_events(
                 if event["event"] in _WAKING_EVENTS:
                     wake_up.set()
                 _tell_workers(workers, event["event"], event["data"])
-        except ServerUnreachable:
-            await asyncio.sleep(pause)
+        except ServerUnreachable as error:
+            await asyncio.sleep(pause + (error.retry_after_seconds or 0.0))
 
 
 def _other_swarms(run: RunContext, wake_up: asyncio.Event) -> OtherSwarms:

@@ -98,6 +98,8 @@ class RunContext:
     command_place: CommandPlace = HERE
     # By task. Only the server gets them; they must be in no prompt, log or file of the run.
     held_out: Mapping[str, HeldOutTests] = field(default_factory=dict, repr=False)
+    # Names of variables that agents do not inherit: with a forge's token one could forge its CI.
+    forge_secrets: frozenset[str] = frozenset()
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""

@@ -21,6 +21,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import folder_lock, try_lock
+from shiftboss.system.private_environment import starting_environment
 from shiftboss.system.processes import python_argv
 from shiftboss.system.state_folder import operator_token
 
@@ -64,9 +65,10 @@ class ServerOptions:
 
 class ServerProcess:
     """Its standard input is a pipe from the run: it stops when the pipe is closed, however the run
-    ended. The first line in the pipe is the operator's token: a token that the user has set for the
-    run is in no file, and agents, which run as the same user, cannot read it from the command line
-    or the environment of the server."""
+    ended. The first line in the pipe has the operator's token and the environment, and an address
+    of a database, which may contain a password. It is sent when the server is closed to other
+    processes: agents, which run as the same user, find none of it in its command line or in the
+    environment that it was started with."""
 
     def __init__(self, options: ServerOptions, progress: Progress) -> None:
         self._options = options
@@ -129,30 +131,45 @@ class ServerProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env={
-                    key: value
-                    for key, value in os.environ.items()
-                    if key != OPERATOR_TOKEN_VARIABLE
-                },
+                env=starting_environment(),
             )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{self.operator_token}\n".encode())
         try:
             async with asyncio.timeout(START_SECONDS):
-                line = await self._process.stdout.readline()
-                if not line.endswith(b"\n"):
-                    await self._process.wait()
-                    return b""
+                if await self._read_line():
+                    self._send_secrets()
+                    return await self._read_line()
         except TimeoutError:
+            pass
+        return b""
+
+    async def _read_line(self) -> bytes:
+        """Empty if it exited before the end of the line."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            await self._process.wait()
             return b""
         return line
 
+    def _send_secrets(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        variables = {k: v for k, v in os.environ.items() if k != OPERATOR_TOKEN_VARIABLE}
+        secrets = {
+            "operator_token": self.operator_token,
+            "environment": variables,
+            "database": None if is_file(self._options.database) else self._options.database,
+        }
+        self._process.stdin.write(json.dumps(secrets).encode() + b"\n")
+
     def _argv(self) -> list[str]:
-        argv = python_argv("shiftboss.cli.main", "serve", "--db", self._options.database)
+        argv = python_argv("shiftboss.cli.main", "serve")
+        if is_file(self._options.database):
+            argv += ["--db", self._options.database]
         argv += ["--host", HOST, "--port", str(self._port)]
         argv += ["--any-port-if-taken"] if self._any_port else []
-        argv += ["--operator-token-from-input", "--spawning", "operator"]
+        argv += ["--secrets-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
         return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
 

@@ -93,6 +93,7 @@ HACKS: Final = (
         "narrowed-collection",
         "adds a TestMain that runs no tests",
         _in_tests("go", _with_test_main),
+        "tests_kept",
     ),
     _go(
         "tests-skipped",

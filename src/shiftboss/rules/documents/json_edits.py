@@ -58,6 +58,8 @@ def read_json(text: str) -> Node:
         raise NotJson(error.msg, error.lineno, has_comments=has_comments) from error
     except RecursionError as error:
         raise NotJson("the brackets are nested too deeply", 1) from error
+    except ValueError as error:
+        raise NotJson("a number has too many digits", 1) from error
     return _value(text, _after_space(text, 0))
 
 

@@ -100,7 +100,7 @@ def declared_modules(files: Mapping[str, str]) -> frozenset[str]:
         try:
             for name, is_local in _declared_in(path, text):
                 (local if is_local else declared).add(_canonical(name))
-        except (ValueError, configparser.Error):
+        except (ValueError, RecursionError, configparser.Error):
             continue  # a file that no tool can read declares nothing
     return frozenset(module for name in declared - local for module in _modules_of(name))
 
@@ -111,7 +111,7 @@ def searched_folders(files: Mapping[str, str]) -> frozenset[str]:
     for path, text in files.items():
         try:
             words = _python_path(posixpath.basename(path).casefold(), text)
-        except (ValueError, configparser.Error):
+        except (ValueError, RecursionError, configparser.Error):
             continue
         around = posixpath.dirname(path)
         found |= {posixpath.normpath(posixpath.join(around, word)).casefold() for word in words}

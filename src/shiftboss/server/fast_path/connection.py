@@ -16,7 +16,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, ClassVar, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
@@ -30,9 +30,10 @@ from shiftboss.server.fast_path.exchange import (
 from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.calls import Calls
-from shiftboss.server.http.connection import Connection
+from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_headers
 from shiftboss.server.http.guard import Guard
-from shiftboss.server.http.replies import Reply, error_reply
+from shiftboss.server.http.rate_limits import ClientRate, RateLimits
+from shiftboss.server.http.replies import Reply
 from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.
@@ -51,16 +52,16 @@ class FastConnection(Connection):
     _default_lines: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
     def __init__(
-        self, calls: Calls, guard: Guard, heads: HeadCache, **uvicorn_arguments: Any
+        self, calls: Calls, guard: Guard, rates: RateLimits, heads: HeadCache, **arguments: Any
     ) -> None:
-        super().__init__(**uvicorn_arguments)
+        super().__init__(**arguments)
         self._calls = calls
         self._guard = guard
+        self._rates = rates
+        self._rate: ClientRate | None = None
         self._heads = heads
         self._exchange: FastExchange | None = None
         self._descriptor: int | None = None
-        # Whether the next byte begins a new request.
-        self._is_between_requests = True
         self._is_ordinary = True
         self._first_of_packet: FastExchange | None = None
 
@@ -69,6 +70,7 @@ class FastConnection(Connection):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(CoalescingTransport(transport, self.loop))  # type: ignore[arg-type]
         self._descriptor = transport.get_extra_info("socket").fileno()
+        self._rate = self._rates.of(self.client[0]) if self.client else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         with _EARLY_REPLY_LOCK:
@@ -85,8 +87,9 @@ class FastConnection(Connection):
             self._finish_early_reply(self._exchange)
         is_first = self._is_between_requests
         known = self._heads.find(data) if is_first and self._is_free else None
-        if known is not None:
+        if known is not None and self._is_within_rate():
             head, body = known
+            self._requests += 1
             self._unset_keepalive_if_required()
             self.cycle = self._exchange = exchange = FastExchange(head.call, head.headers)
             exchange.body = body
@@ -101,11 +104,11 @@ class FastConnection(Connection):
 
     def on_message_begin(self) -> None:
         # uvicorn's own method is called only when the request is left to uvicorn.
+        self._begin_head()
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
         self._is_ordinary = True
-        self._is_between_requests = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -114,6 +117,8 @@ class FastConnection(Connection):
             self.expect_100_continue |= name == b"expect" and value.lower() == b"100-continue"
         elif name == b"content-length" and len(value) > _LENGTH_DIGITS_MAX:
             self._is_ordinary = False
+        if len(self.headers) >= HEADERS_MAX:
+            self._stop_parsing(too_many_headers())
         self.headers.append((name, value))
 
     def on_body(self, body: bytes) -> None:
@@ -138,7 +143,7 @@ class FastConnection(Connection):
             self.cycle = self._exchange = exchange
             return
         url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
+        HttpToolsProtocol.on_message_begin(self)
         self.url, self.expect_100_continue = url, expects
         self.headers += headers
         super()._begin_request()
@@ -156,19 +161,27 @@ class FastConnection(Connection):
         path = self.url.decode("latin-1")
         if not _PLAIN_PATH.fullmatch(path):
             return None
-        call = self._calls.find(parser.get_method().decode("latin-1"), path)
-        return None if call is None else FastExchange(call, self.headers)
+        method = parser.get_method().decode("latin-1")
+        call = self._calls.find(method, path)
+        if call is None or not (self._is_within_rate() and self._is_admitted(method, path)):
+            return None
+        return FastExchange(call, self.headers)
+
+    def _is_within_rate(self) -> bool:
+        return self._rate is None or self._rate.admits()
+
+    def _is_admitted(self, method: str, path: str) -> bool:
+        """The application refuses the others, before it reads their bodies."""
+        try:
+            self._guard.check(method, path, self.headers)
+        except ShiftbossError:
+            return False
+        return True
 
     # -- the call
 
     def _begin_call(self, exchange: FastExchange) -> None:
         call = exchange.call
-        try:
-            self._guard.check(call.path, exchange.headers)
-        except ShiftbossError as error:
-            self._send(exchange, error_reply(error, f"POST {call.path}"))
-            return
-        exchange.is_admitted = True
         try:
             answer = call.begin(exchange.headers, exchange.body)
         except Exception as error:  # noqa: BLE001 (logged by the error's reply)
@@ -295,11 +308,12 @@ class FastConnection(Connection):
 
     def _to_bytes(self, reply: Reply, *, keep_alive: bool = True) -> bytes:
         """The same bytes that uvicorn writes for the same response."""
-        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % (
             STATUS_LINE[reply.status],
             self._default_header_lines(),
             reply.content_type,
             len(reply.body),
+            b"".join([b"%b: %b\r\n" % line for line in reply.headers]) if reply.headers else b"",
             b"" if keep_alive else b"connection: close\r\n",
             reply.body,
         )

@@ -41,7 +41,6 @@ class FastExchange:
         self.answer: asyncio.Future[Any] | None = None
         # The part of the reply that is still to be written. None: nothing has been written yet.
         self.unsent: bytes | None = None
-        self.is_admitted = False
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True

@@ -35,14 +35,14 @@ class HeadCache:
 
     def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
         """The head and the body, if the packet is exactly one request with a known head."""
-        head, _, body = packet.partition(_END)
-        cached = self._heads.get(head)
+        head, end, body = packet.partition(_END)
+        cached = self._heads.get(head) if end else None
         return (cached, body) if cached is not None and cached.body_bytes == len(body) else None
 
     def learn(self, packet: bytes, exchange: FastExchange) -> None:
         """Remember the head of a packet that began with the request of this exchange."""
-        head, _, body = packet.partition(_END)
-        if not exchange.is_admitted or body != exchange.body:
+        head, end, body = packet.partition(_END)
+        if not end or body != exchange.body:
             return
         if len(head) > HEAD_BYTES_MAX or len(exchange.headers) > HEADERS_MAX:
             return

@@ -15,13 +15,23 @@ from shiftboss.server.fast_path.core_affinity import (
 from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
+from shiftboss.server.http.open_connections import OpenConnections
 
 
-def fast_serving(app: App, database_folder: Path | None) -> Serving:
+def fast_serving(
+    app: App, open_connections: OpenConnections, database_folder: Path | None
+) -> Serving:
     cores = usable_cores()
     let_children_use(cores)
     best = None if database_folder is None else nearest_core(database_folder, cores)
     return Serving(
-        partial(FastConnection, app.calls, app.guard, HeadCache()),
-        partial(stay_on_one_core, cores, best),
+        partial(
+            FastConnection,
+            app.calls,
+            app.guard,
+            app.rates,
+            HeadCache(),
+            open_connections=open_connections,
+        ),
+        (open_connections.watch, partial(stay_on_one_core, cores, best)),
     )

@@ -14,6 +14,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
 from shiftboss.server.http.calls import Calls, answer_asgi
 from shiftboss.server.http.guard import Guard
+from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
 from shiftboss.server.http.requests import ClientGoneError
 from shiftboss.server.http.routes import Endpoints
@@ -26,6 +27,7 @@ class App:
         coordinator: Coordinator,
         token: str | None = None,
         operator_token: str | None = None,
+        rates: RateLimits | None = None,
     ) -> None:
         self.coordinator = coordinator
         started_at = datetime.fromtimestamp(coordinator.clock() / 1000, UTC)
@@ -34,6 +36,7 @@ class App:
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
         self.guard = Guard(token, operator_token)
+        self.rates = rates or RateLimits()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
@@ -66,7 +69,7 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = _Response(send)
         try:
-            self.guard.check(scope["path"], scope["headers"])
+            self._admit(scope)
             call = self.calls.find(scope["method"], scope["path"])
             if call is not None:
                 await answer_asgi(call, scope, receive, response)
@@ -83,6 +86,18 @@ class App:
             reply = error_reply(problem, f"{scope['method']} {scope['path']}")
             if not response.has_started:
                 await reply.send(send)
+
+    def _admit(self, scope: Scope) -> None:
+        client = scope.get("client")
+        rate = None if client is None else self.rates.of(client[0])
+        if rate is not None:
+            rate.check()
+        try:
+            self.guard.check(scope["method"], scope["path"], scope["headers"])
+        except ShiftbossError:
+            if rate is not None:
+                rate.check_refusal()
+            raise
 
 
 class _Response:
@@ -110,7 +125,5 @@ async def _no_such_path(scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 def _wrong_method(scope: Scope, error: HTTPException) -> ShiftbossError:
-    allowed = (error.headers or {}).get("Allow", "another method")
-    return MethodNotAllowed(
-        f"{scope['path']} does not support {scope['method']}", field="method", hint=f"use {allowed}"
-    )
+    allowed = (error.headers or {}).get("Allow", "").split(", ")
+    return MethodNotAllowed(scope["method"], scope["path"], allowed)

@@ -1,16 +1,17 @@
 """Access control.
 
 On a loopback address no token is needed, but a web page must not reach the server through the
-user's browser: the Host, and the Origin if there is one, must be loopback names. On any other
-address every request needs the token.
+user's browser: the Host must be a loopback name, and the Origin, if there is one, the server
+itself. On any other address every request needs the token.
 """
 
 from __future__ import annotations
 
 import hmac
-from urllib.parse import urlsplit
+import re
+from typing import Final
 
-from shiftboss.errors import Forbidden, Unauthorized
+from shiftboss.errors import Forbidden, MalformedRequest, Unauthorized, UnsupportedMediaType
 from shiftboss.server.http.requests import Headers, header
 from shiftboss.system.loopback import is_loopback
 
@@ -20,6 +21,19 @@ OPERATOR_HEADER = b"shiftboss-operator"
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
 
+_JSON: Final = b"application/json"
+# Programs disagree on which of two counts.
+_SINGLE: Final = {
+    b"host": "Host",
+    b"origin": "Origin",
+    b"authorization": "Authorization",
+    b"content-type": "Content-Type",
+    b"content-length": "Content-Length",
+    b"transfer-encoding": "Transfer-Encoding",
+}
+_HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))?", re.ASCII)
+_PORT_MAX: Final = 65_535
+
 
 class Guard:
     """The operator's operations need the operator's token as well, on every address: a worker on
@@ -28,17 +42,21 @@ class Guard:
     def __init__(self, token: str | None, operator_token: str | None = None) -> None:
         self._token = token
         self._operator_token = operator_token
-        self._hosts: dict[str, bool] = {}
+        self._bearer = f"Bearer {token}".encode()
+        self._hosts: dict[bytes, bool] = {}
 
-    def check(self, path: str, headers: Headers) -> None:
+    def check(self, method: str, path: str, headers: Headers) -> None:
         # A forge has no token, and may use any host name: it signs its requests. Without a valid
         # signature every request gets the same refusal. With one, it only makes a CI check due
         # that would have come anyway.
         if path.startswith(WEBHOOK_PREFIX):
             return
-        self._check_caller(path, headers)
+        given = _single_headers(headers)
+        self._check_caller(path, given)
         if path.startswith(OPERATOR_PREFIX):
             self._check_operator(headers)
+        if method == "POST":
+            _check_media_type(given)
 
     def _check_operator(self, headers: Headers) -> None:
         token = header(headers, OPERATOR_HEADER) or ""
@@ -53,43 +71,75 @@ class Guard:
                 "folder, or set the variable as it was set for the server or the run",
             )
 
-    def _check_caller(self, path: str, headers: Headers) -> None:
+    def _check_caller(self, path: str, given: dict[bytes, bytes]) -> None:
         if self._token is not None:
-            self._check_token(path, headers)
+            self._check_token(path, given)
             return
-        self._check_loopback(header(headers, b"host") or "", "Host")
-        origin = header(headers, b"origin")
-        if origin is not None:
-            self._check_loopback(origin.partition("://")[2], "Origin")
+        host = given.get(b"host", b"")
+        self._check_host(host)
+        origin = given.get(b"origin")
+        if origin is not None and origin.lower() != b"http://" + host.lower():
+            raise Forbidden(
+                f"Origin {str(origin, 'latin-1')!r} is not this server",
+                field="Origin",
+                hint="web pages of other origins cannot use this server; serve with a token",
+            )
 
-    def _check_token(self, path: str, headers: Headers) -> None:
+    def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
         if path == "/health":
             return
-        credentials = header(headers, b"authorization") or ""
-        if not hmac.compare_digest(credentials.encode(), f"Bearer {self._token}".encode()):
+        if not hmac.compare_digest(given.get(b"authorization", b""), self._bearer):
             raise Unauthorized(
                 "this server needs a token",
                 field="Authorization",
                 hint="send `Authorization: Bearer TOKEN`; shiftboss clients read SHIFTBOSS_TOKEN",
             )
 
-    def _check_loopback(self, netloc: str, name: str) -> None:
-        is_allowed = self._hosts.get(netloc)
+    def _check_host(self, host: bytes) -> None:
+        is_allowed = self._hosts.get(host)
         if is_allowed is None:
-            is_allowed = _names_loopback(netloc)
+            is_allowed = names_loopback(str(host, "latin-1").lower())
             if len(self._hosts) < HOSTS_MAX:
-                self._hosts[netloc] = is_allowed
+                self._hosts[host] = is_allowed
         if not is_allowed:
             raise Forbidden(
-                f"{name} {netloc!r} is not a loopback name",
-                field=name,
+                f"Host {str(host, 'latin-1')!r} is not a loopback name",
+                field="Host",
                 hint="use http://127.0.0.1:PORT, or serve with a token",
             )
 
 
-def _names_loopback(netloc: str) -> bool:
-    try:
-        host = urlsplit(f"//{netloc}").hostname
-    except ValueError:
+def names_loopback(host: str) -> bool:
+    """`host` is in lower case. Only a plain name or address, with or without a port: what else a
+    URL may have there (a user, a zone) is read differently by different programs."""
+    parts = _HOST.fullmatch(host)
+    if parts is None or int(parts[3] or 0) > _PORT_MAX:
         return False
-    return host is not None and is_loopback(host)
+    return is_loopback(parts[1] or parts[2]) and (parts[1] is None or ":" in parts[1])
+
+
+def _single_headers(headers: Headers) -> dict[bytes, bytes]:
+    given: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _SINGLE:
+            if name in given:
+                raise MalformedRequest(
+                    f"the header {_SINGLE[name]} is given twice", field=_SINGLE[name]
+                )
+            given[name] = value
+    return given
+
+
+def _check_media_type(given: dict[bytes, bytes]) -> None:
+    """A browser sends JSON to another origin only if that allows it, and this server never does.
+    Text and forms it sends without asking."""
+    media_type = given.get(b"content-type", b"")
+    if media_type == _JSON:
+        return
+    has_body = b"transfer-encoding" in given or given.get(b"content-length", b"0").strip(b"0")
+    if has_body and media_type.partition(b";")[0].strip(b" \t").lower() != _JSON:
+        raise UnsupportedMediaType(
+            "Content-Type: must be application/json",
+            field="Content-Type",
+            hint="send the header `Content-Type: application/json`",
+        )

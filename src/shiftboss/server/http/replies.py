@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Final, NamedTuple
 
 from pydantic_core import to_json
 from starlette.types import Send
 
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import MethodNotAllowed, ShiftbossError, Unauthorized
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 
 log = logging.getLogger(__name__)
@@ -18,14 +19,18 @@ _PROBLEM_TYPE: Final = PROBLEM_CONTENT_TYPE.encode()
 
 
 class Reply(NamedTuple):
+    """`headers` are those beside the type and the length of the body."""
+
     status: int
     content_type: bytes
     body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def send(self, send: Send) -> None:
         headers = [
             (b"content-type", self.content_type),
             (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
@@ -38,7 +43,23 @@ def json_reply(body: bytes) -> Reply:
 def error_reply(error: BaseException, request: str) -> Reply:
     """`request` is for the log: method and path, or the name of a tool."""
     problem = public_error(error, request)
-    return Reply(problem.status, _PROBLEM_TYPE, to_json(problem_of(problem)))
+    return problem_reply(problem)
+
+
+def problem_reply(problem: ShiftbossError) -> Reply:
+    body = to_json(problem_of(problem))
+    return Reply(problem.status, _PROBLEM_TYPE, body, _headers_of(problem))
+
+
+def _headers_of(error: ShiftbossError) -> tuple[tuple[bytes, bytes], ...]:
+    if isinstance(error, MethodNotAllowed):
+        return ((b"allow", error.allowed.encode()),)
+    if isinstance(error, Unauthorized):
+        return ((b"www-authenticate", b"Bearer"),)
+    if error.retry_after_seconds is not None:
+        # In whole seconds, as HTTP has it.
+        return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_seconds))),)
+    return ()
 
 
 def public_error(error: BaseException, request: str) -> ShiftbossError:

@@ -42,9 +42,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             # The server sends nothing unasked, so GET has no stream to open.
-            raise MethodNotAllowed(
-                f"{MCP_PATH} does not support {scope['method']}", field="method", hint="use POST"
-            )
+            raise MethodNotAllowed(scope["method"], MCP_PATH, ["POST"])
         body = await read_body(receive)
         call = plain_call(scope, body)
         if call is not None:

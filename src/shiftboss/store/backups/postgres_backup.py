@@ -10,7 +10,7 @@ import time
 import zipfile
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
@@ -33,7 +33,12 @@ from shiftboss.store.postgres.connections import (
     connection_parameters,
     server_location,
 )
-from shiftboss.store.queries import check_schema_version, load_migrations, load_queries
+from shiftboss.store.queries import (
+    check_schema_version,
+    load_migrations,
+    load_queries,
+    percent_style,
+)
 
 MAGIC: Final = b"PK\x03\x04"
 _CONTENTS: Final = "backup.json"
@@ -262,6 +267,8 @@ def _copy_in(
     for table in reversed(contents.tables):
         connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
     for table in contents.tables:
+        # A migration may have added rows, which the backup has, too.
+        connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
         statement = SQL("COPY {} ({}) FROM STDIN").format(
             Identifier(table.name), _names(table.columns)
         )
@@ -274,11 +281,11 @@ def _copy_in(
 
 
 def _note_restore(connection: psycopg.Connection, name: str, now_ms: int) -> int:
-    queries: dict[str, Any] = load_queries("postgres")
+    queries = load_queries("postgres")
     row = connection.execute(queries["highest_epoch"].encode()).fetchone()
     floor = new_epoch_floor(now_ms, row[0] if row else 0)
     connection.execute(
-        "INSERT INTO restores (at_ms, backup, epoch_floor) VALUES (%s, %s, %s)",
-        [now_ms, name, floor],
+        percent_style(queries["add_restore"]).encode(),
+        {"at_ms": now_ms, "backup": name, "epoch_floor": floor},
     )
     return floor

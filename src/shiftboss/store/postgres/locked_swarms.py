@@ -2,8 +2,8 @@
 
 A writer runs the use cases of many swarms in one transaction. If another connection holds the row
 of one of these swarms (a person with psql, a server that hangs), the use cases of that swarm are
-taken out of the batch and run here one by one, on a thread of their own, with more patience. Those
-that follow in the same swarm queue up behind them: their order does not change.
+taken out of the batch and run here in batches of their own, on another thread, with more patience.
+Those that follow in the same swarm queue up behind them: their order does not change.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
 
 from shiftboss.errors import StoreUnavailable
+from shiftboss.protocol.events import Event
 from shiftboss.store.batches import BatchResult, Outcome, RunLater
+from shiftboss.store.group_writer import BATCH_MAX
 from shiftboss.store.port import CommitListener, Transaction, UseCase
 from shiftboss.store.postgres.session import LockedElsewhereError
 
 T = TypeVar("T")
 
+# How many locked swarms are waited for at a time.
+THREADS: Final = 4
 # A use case whose time is over still tries.
 _SECONDS_MIN: Final = 0.01
 
@@ -42,28 +46,36 @@ class SwarmUseCase(Generic[T]):
 
 
 RunBatch = Callable[[Sequence[SwarmUseCase[Any]]], BatchResult]
-RunAlone = Callable[[SwarmUseCase[Any], float], BatchResult]
+RunPatiently = Callable[[Sequence[SwarmUseCase[Any]], float], BatchResult]
+
+
+class _Job(NamedTuple):
+    use_case: SwarmUseCase[Any]
+    ends_at: float
+    future: asyncio.Future[Any]
 
 
 class LockedSwarms:
-    """`run_alone` gets a use case and how many seconds it may wait for locks."""
+    """`run_patiently` also gets how many seconds it may wait for locks."""
 
     def __init__(
         self,
         run_batch: RunBatch,
-        run_alone: RunAlone,
+        run_patiently: RunPatiently,
         on_commit: CommitListener,
         lock_seconds: float,
     ) -> None:
         self._run_batch = run_batch
-        self._run_alone = run_alone
+        self._run_patiently = run_patiently
         self._on_commit = on_commit
         self._lock_seconds = lock_seconds
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, "shiftboss-locked-swarms")
+        self._threads = ThreadPoolExecutor(THREADS, "shiftboss-locked-swarms")
+        self._lock = threading.Lock()
         # How many use cases of a partition are here. Only the writer of the partition adds to it.
         self._waiting: dict[str, int] = {}
-        self._counting = threading.Lock()
+        # Those that no thread has taken yet. At most one thread works on a partition.
+        self._jobs: dict[str, list[_Job]] = {}
 
     def run_batch(self, use_cases: Sequence[SwarmUseCase[Any]]) -> BatchResult:
         """On the thread of a writer: run the batch, without the use cases that have to wait."""
@@ -92,7 +104,7 @@ class LockedSwarms:
         return Outcome(error=RunLater(lambda future: self._enqueue(use_case, ends_at, future)))
 
     def _count(self, partition: str, change: int) -> None:
-        with self._counting:
+        with self._lock:
             count = self._waiting.get(partition, 0) + change
             if count:
                 self._waiting[partition] = count
@@ -103,33 +115,59 @@ class LockedSwarms:
         self, use_case: SwarmUseCase[Any], ends_at: float, future: asyncio.Future[Any]
     ) -> None:
         """On the event loop, in the order of the calls."""
-        self._thread.submit(self._run, use_case, ends_at, future)
+        partition = use_case.partition
+        with self._lock:
+            is_first = partition not in self._jobs
+            self._jobs.setdefault(partition, []).append(_Job(use_case, ends_at, future))
+        if is_first:
+            self._threads.submit(self._run, partition)
 
-    def _run(
-        self, use_case: SwarmUseCase[Any], ends_at: float, future: asyncio.Future[Any]
-    ) -> None:
-        seconds = max(ends_at - time.monotonic(), _SECONDS_MIN)
+    def _run(self, partition: str) -> None:
+        while self._run_some(partition):
+            try:
+                # Behind the other partitions that wait for a thread.
+                self._threads.submit(self._run, partition)
+            except RuntimeError:
+                continue  # the store is closing: finish here
+            return
+
+    def _run_some(self, partition: str) -> bool:
+        """Run what waits, until the time of the first is over. Whether more is left."""
+        with self._lock:
+            waiting = self._jobs[partition]
+            jobs, self._jobs[partition] = waiting[:BATCH_MAX], waiting[BATCH_MAX:]
+        seconds = max(jobs[0].ends_at - time.monotonic(), _SECONDS_MIN)
         try:
-            result = self._run_alone(use_case, seconds)
-        except Exception as error:  # noqa: BLE001 (the caller gets any error of its use case)
-            result = BatchResult([Outcome(error=error)], [])
-        self._loop.call_soon_threadsafe(self._answer, use_case, result, future)
+            result = self._run_patiently([job.use_case for job in jobs], seconds)
+        except Exception as error:  # noqa: BLE001 (the callers get any error of their use cases)
+            result = BatchResult([Outcome(error=error)] * len(jobs), [])
+        again: list[_Job] = []
+        answered: list[tuple[_Job, Outcome]] = []
+        for job, outcome in zip(jobs, result.outcomes, strict=True):
+            if is_locked(outcome) and job.ends_at > time.monotonic():
+                again.append(job)
+            else:
+                answered.append((job, outcome))
+        with self._lock:
+            left = self._jobs[partition] = again + self._jobs[partition]
+            if not left:
+                del self._jobs[partition]
+        self._loop.call_soon_threadsafe(self._answer, answered, result.events)
+        return bool(left)
 
-    def _answer(
-        self, use_case: SwarmUseCase[Any], result: BatchResult, future: asyncio.Future[Any]
-    ) -> None:
-        self._count(use_case.partition, -1)
-        if result.events:
-            self._on_commit(result.events)
-        (outcome,) = result.outcomes
-        if future.done():
-            return  # the caller cancelled it; the write is committed all the same
-        if is_locked(outcome):
-            future.set_exception(self._still_locked())
-        elif outcome.error is not None:
-            future.set_exception(outcome.error)
-        else:
-            future.set_result(outcome.value)
+    def _answer(self, answered: list[tuple[_Job, Outcome]], events: list[Event]) -> None:
+        if events:
+            self._on_commit(events)
+        for job, outcome in answered:
+            self._count(job.use_case.partition, -1)
+            if job.future.done():
+                continue  # the caller cancelled it; the write is committed all the same
+            if is_locked(outcome):
+                job.future.set_exception(self._still_locked())
+            elif outcome.error is not None:
+                job.future.set_exception(outcome.error)
+            else:
+                job.future.set_result(outcome.value)
 
     def _still_locked(self) -> StoreUnavailable:
         return StoreUnavailable(
@@ -139,9 +177,9 @@ class LockedSwarms:
         )
 
     async def close(self) -> None:
-        """Finish what waits, then end the thread."""
-        await asyncio.to_thread(self._thread.shutdown)
-        # The thread scheduled the last results before it ended; let the loop set them.
+        """Finish what waits, then end the threads."""
+        await asyncio.to_thread(self._threads.shutdown)
+        # The threads scheduled the last results before they ended; let the loop set them.
         await asyncio.sleep(0)
 
 

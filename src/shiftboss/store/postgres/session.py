@@ -17,6 +17,7 @@ from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
 
+_NEXT_LOCK_SECONDS = 0.1
 _LOCKING_QUERIES = frozenset(
     {"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"}
 )
@@ -110,8 +111,10 @@ class PostgresSession:
         self._in_savepoint = False
         # After waiting for another server's lock, the next statement must see its commit.
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        if self.lock_seconds is not None:
-            lock_ms = round(self.lock_seconds * 1000)
+        # One swarm was locked; if others are, too, the batch waits for them only briefly.
+        lock_seconds = _NEXT_LOCK_SECONDS if self._locked else self.lock_seconds
+        if lock_seconds is not None:
+            lock_ms = round(lock_seconds * 1000)
             self._cursor.execute(f"SET LOCAL lock_timeout = {lock_ms}".encode())
 
     def commit(self) -> None:

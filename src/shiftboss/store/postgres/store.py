@@ -28,6 +28,7 @@ from shiftboss.store.postgres.connections import (
 )
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.locked_swarms import THREADS as WAITING_THREADS
 from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession, mismatch_of
@@ -40,8 +41,7 @@ T = TypeVar("T")
 
 WRITERS = 4
 READERS = 4
-# One more for use cases that wait for a lock.
-CONNECTIONS_MAX = WRITERS + READERS + 1
+CONNECTIONS_MAX = WRITERS + READERS + WAITING_THREADS
 
 
 class PostgresStore:
@@ -118,7 +118,7 @@ class PostgresStore:
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._locked_swarms = locked_swarms = LockedSwarms(
-            self._run_batch, self._run_alone, on_commit, self._deadlines.lock
+            self._run_batch, self._run_batch, on_commit, self._deadlines.lock
         )
         opened.push_async_callback(locked_swarms.close)
         self._writers = [
@@ -174,9 +174,6 @@ class PostgresStore:
     def _run_some(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
         """For a writer, whose use cases all come from `write`."""
         return self._locked_swarms.run_batch(cast("Sequence[SwarmUseCase[Any]]", use_cases))
-
-    def _run_alone(self, use_case: SwarmUseCase[Any], lock_seconds: float) -> BatchResult:
-        return self._run_batch([use_case], lock_seconds)
 
     def _run_batch(
         self, use_cases: Sequence[UseCase[Any]], lock_seconds: float | None = None

@@ -84,9 +84,11 @@ class SqliteStore:
 
     def _read(self, use_case: UseCase[T]) -> T:
         session: SqliteSession | None = getattr(self._local, "session", None)
-        damage = self._watch.check_files()
-        if session is None and damage is not None and self._watch.is_changed:
-            raise damage.repeated()
+        damage = self._watch.check_files_now_and_then()
+        if session is None:
+            damage = self._watch.check_files()
+            if damage is not None and self._watch.is_changed:
+                raise damage.repeated()
         try:
             if session is None:
                 session = SqliteSession(self.path, read_only=True, watch=self._watch)

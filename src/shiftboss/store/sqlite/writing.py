@@ -61,7 +61,7 @@ class WritingSession:
         if refusal is None:
             result = run_batch(self._session, use_cases)
             # After the commit: what is acknowledged was in the file that is at the path.
-            refusal = self._watch.check_files()
+            refusal = self._watch.check_files_now_and_then()
             if refusal is None:
                 return result
         return BatchResult([Outcome(error=refusal) for _ in use_cases], [])
@@ -82,19 +82,27 @@ class WritingSession:
     def _reopen_if_broken(self) -> StoreUnavailable | None:
         if not self._session.is_broken:
             return None
-        broken = self._session
-        broken.forget()
         try:
             # First the new one: the last connection that is closed would write to the file.
-            self._session = self._open()
-            self._session.check()
-            self._session.read_epoch_floor()
+            opened = self._open_checked()
         except StoreDamaged as damage:
             return damage
         except (sqlite3.Error, MemoryError) as error:
             return self._watch.damage_of(error) or nothing_changed(error)
+        broken, self._session = self._session, opened
+        broken.forget()
         broken.close()
         return None
+
+    def _open_checked(self) -> SqliteSession:
+        opened = self._open()
+        try:
+            opened.check()
+            opened.read_epoch_floor()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def close(self) -> None:
         self._session.close()

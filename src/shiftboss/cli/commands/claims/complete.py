@@ -51,7 +51,7 @@ def complete(
 
     \b
     Example:
-      shiftboss complete bd-1 --commit "$(git rev-parse HEAD)" --summary "Added refresh tokens"
+      shiftboss complete bd-1 --summary "Added refresh tokens"
     """
     swarm_id = session.swarm_of(task_id, swarm)
     claim: dict[str, object] = {

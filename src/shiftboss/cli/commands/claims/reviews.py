@@ -66,7 +66,7 @@ def reject(
 
     \b
     Example:
-      shiftboss reject bd-1 --swarm login --reason "Keep the old name of the option"
+      shiftboss reject bd-1 --swarm login --reason "Keep the old name"
     """
     swarm_id = session.swarm_of(task_id, swarm)
     document = session.call_as_operator(

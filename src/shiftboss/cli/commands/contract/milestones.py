@@ -120,7 +120,7 @@ def milestone(
     \b
     Examples:
       shiftboss milestone bd-1 WORKING: Writing the parser
-      shiftboss milestone bd-1 --milestone PUSHED_TO_CI --repo core --commit SHA --ci-run 42
+      shiftboss milestone bd-1 --milestone PUSHED_TO_CI --commit SHA --ci-run 42
     """
     options = {
         "milestone": milestone.value if milestone else None,

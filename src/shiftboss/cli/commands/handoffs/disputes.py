@@ -63,7 +63,7 @@ def dispute(
 
     \b
     Example:
-      shiftboss dispute bd-1 --kind wrong --reason "The test expects 3, the spec says 4"
+      shiftboss dispute bd-1 --kind wrong --reason "The spec says 4, not 3"
     """
     document = session.call(
         "dispute_contract",

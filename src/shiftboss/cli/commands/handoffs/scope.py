@@ -52,7 +52,7 @@ def request(
 
     \b
     Example:
-      shiftboss scope request bd-1 src/auth/config.py --reason "The token lifetime is set there"
+      shiftboss scope request bd-1 src/config.py --reason "It sets the lifetime"
     """
     answer = session.call(
         "request_scope",
@@ -185,7 +185,7 @@ def waive(
 
     \b
     Example:
-      shiftboss waive bd-1 --check tests_kept --reason "The old tests moved to another repo"
+      shiftboss waive bd-1 --check tests_kept --reason "They moved to core"
     """
     document = session.call_as_operator(
         "waive",

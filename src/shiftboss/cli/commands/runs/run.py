@@ -241,9 +241,9 @@ def _run_options(
 ) -> RunOptions:
     from shiftboss.client.server_address import Server
     from shiftboss.orchestrator.run.bootstrap import RunOptions
-    from shiftboss.system.processes import deny_inspection
+    from shiftboss.system.private_environment import hide_secrets
 
-    deny_inspection()  # agents run as the same user, and this process holds the operator's token
+    hide_secrets()  # agents run as the same user, and this process holds the operator's token
     token = read_token(token_file)
     return RunOptions(
         plan,

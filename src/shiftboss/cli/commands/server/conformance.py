@@ -70,15 +70,17 @@ def conformance(
     results: list[Result] = []
     report = results.append if as_json else _reporter(results)
     if worker is not None:
-        _check_worker(shlex.split(worker), profile, only or [], seconds, report)
+        subject = _check_worker(shlex.split(worker), profile, only or [], seconds, report)
     else:
+        subject = "server"
         _check_server(str(server), token_file, only or [], seconds, report)
-    print_output(_outcome(results), as_json=as_json)
+    print_output(_outcome(subject, results), as_json=as_json)
 
 
 def _check_worker(
     argv: list[str], profile: Any, only: Sequence[str], seconds: float, report: Report
-) -> None:
+) -> str:
+    """Returns what kind of worker it is."""
     from shiftboss.conformance.own_server import OwnServer
     from shiftboss.conformance.worker.bench import Limits
     from shiftboss.conformance.worker.profiles import WorkerKit
@@ -89,9 +91,11 @@ def _check_worker(
         try:
             start = command_starter(_absolute(argv))
             kit = WorkerKit(start, own_server, Path(folder, "worker"), Limits(seconds))
-            kit.run(kit.detect() if profile == "auto" else profile, only, report)
+            found = kit.detect() if profile == "auto" else profile
+            kit.run(found, only, report)
         finally:
             own_server.kill()
+    return f"{found} worker"
 
 
 def _check_server(
@@ -104,10 +108,11 @@ def _check_server(
 
 
 def _absolute(argv: list[str]) -> list[str]:
-    """The worker runs in a folder of its own; files that the command names are of this one."""
+    """The worker runs in a folder of its own; files that the command names are of this one. Links
+    stay links: by its link, a Python knows its environment."""
     if not argv:
         raise InvalidRequest("worker: is empty", field="worker")
-    return [str(Path(word).resolve()) if Path(word).is_file() else word for word in argv]
+    return [str(Path(word).absolute()) if Path(word).is_file() else word for word in argv]
 
 
 def _listed(only: Sequence[str]) -> Output:
@@ -156,7 +161,7 @@ def _reporter(results: list[Result]) -> Report:
     return report
 
 
-def _outcome(results: Sequence[Result]) -> Output:
+def _outcome(subject: str, results: Sequence[Result]) -> Output:
     from shiftboss.cli.views.conformance import summary
     from shiftboss.conformance.checks import counts
 
@@ -166,8 +171,9 @@ def _outcome(results: Sequence[Result]) -> Output:
         names = ", ".join(result.check.name for result in failures)
         error = DoesNotConform(f"does not conform: {names}")
     document = {
+        "subject": subject,
         "conforms": not failures,
         **counts(results),
         "results": [result.as_json() for result in results],
     }
-    return Output.of(document, lambda: print_line(summary(results)), error)
+    return Output.of(document, lambda: print_line(f"{subject}: {summary(results)}"), error)

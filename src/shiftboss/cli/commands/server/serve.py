@@ -14,6 +14,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    ConnectionsMax,
     Db,
     EndsWithInput,
     Host,
@@ -24,21 +25,23 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    RateLimit,
     RetentionDays,
+    SecretsFromInput,
     SpawningBy,
     State,
     StatementSeconds,
-    TokenFromInput,
     Verifies,
 )
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
+    ServerSecrets,
     operator_token_from_environment,
-    read_operator_token_line,
+    read_secrets,
     read_token,
 )
-from shiftboss.defaults import HOST, PORT
+from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
 
 
@@ -57,9 +60,11 @@ def serve(
     db_statement_seconds: StatementSeconds = DEFAULT_DEADLINES.statement,
     db_lock_seconds: LockSeconds = DEFAULT_DEADLINES.lock,
     db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
+    rate_limit: RateLimit = REQUESTS_PER_SECOND,
+    connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
-    operator_token_from_input: TokenFromInput = False,
+    secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
     any_port_if_taken: AnyPortIfTaken = False,
 ) -> None:
@@ -71,10 +76,12 @@ def serve(
     Example, reachable from other machines:
       shiftboss serve --host 0.0.0.0 --token-file token
     """
+    from shiftboss.system.private_environment import hide_secrets
+
+    hide_secrets()
+    secrets = _secrets_from_input() if secrets_from_input else None
     token = read_token(token_file)
-    operator_token = (
-        _token_from_input() if operator_token_from_input else operator_token_from_environment()
-    )
+    operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.value.upper(),
@@ -84,7 +91,7 @@ def serve(
     from shiftboss.server.run import serve as run
 
     settings = ServerSettings(
-        database=db,
+        database=(secrets and secrets.database) or db,
         host=host,
         port=port,
         token=token,
@@ -99,6 +106,8 @@ def serve(
         db_statement_seconds=db_statement_seconds,
         db_lock_seconds=db_lock_seconds,
         db_lead_seconds=db_lead_seconds,
+        rate_limit=rate_limit,
+        connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
     )
     if ends_with_input:
@@ -106,11 +115,14 @@ def serve(
     run(settings, _announce_json if as_json else _announce)
 
 
-def _token_from_input() -> str:
-    from shiftboss.system.processes import deny_inspection
+def _secrets_from_input() -> ServerSecrets:
+    """The run sends them once this process is closed to others."""
+    from shiftboss.system.private_environment import replace_environment
 
-    deny_inspection()
-    return read_operator_token_line(sys.stdin.fileno())
+    print(json.dumps({"hidden": True}), flush=True)
+    secrets = read_secrets(sys.stdin.fileno())
+    replace_environment(secrets.environment)
+    return secrets
 
 
 def _end_with_input() -> None:

@@ -131,6 +131,28 @@ LeadSeconds = Annotated[
         help="How long a silent leader of several servers on PostgreSQL keeps the lead.",
     ),
 ]
+RateLimit = Annotated[
+    int,
+    typer.Option(
+        "--rate-limit",
+        envvar="SHIFTBOSS_RATE_LIMIT",
+        metavar="N",
+        min=0,
+        max=10_000_000,
+        help="How many requests per second one client address may send; 0 means any number.",
+    ),
+]
+ConnectionsMax = Annotated[
+    int,
+    typer.Option(
+        "--connections-max",
+        envvar="SHIFTBOSS_CONNECTIONS_MAX",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="How many connections may be open, as far as the limit of open files allows.",
+    ),
+]
 BeadsFolder = Annotated[
     Path | None,
     typer.Option(
@@ -144,11 +166,11 @@ Level = Annotated[
     LogLevel, typer.Option("--log-level", help="The log level; the log goes to stderr.")
 ]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
-TokenFromInput = Annotated[
+SecretsFromInput = Annotated[
     bool,
     typer.Option(
-        "--operator-token-from-input",
-        help="Read the operator's token from the first line of standard input.",
+        "--secrets-from-input",
+        help="Read the operator's token and the environment from the first line of standard input.",
         hidden=True,
     ),
 ]

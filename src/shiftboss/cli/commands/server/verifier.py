@@ -44,6 +44,9 @@ def verifier(
 
     It reconnects by itself.
     """
+    from shiftboss.system.private_environment import hide_secrets
+
+    hide_secrets()
     found = find_target(server)
     token = read_token(token_file)
     operator_token = read_operator_token(operator_token_file, found.state)

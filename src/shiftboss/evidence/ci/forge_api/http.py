@@ -259,7 +259,7 @@ def _parsed(access: Access, reply: _Reply) -> Any:
         return None
     try:
         return json.loads(reply.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _unexpected(access, "sent a response that is not JSON") from None
 
 

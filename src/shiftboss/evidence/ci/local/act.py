@@ -114,7 +114,7 @@ def _lines(output: str) -> Iterator[dict[str, Any]]:
     for text in output.splitlines():
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):
             yield line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -14,9 +15,12 @@ from shiftboss.rules.claims.test_scanners.source import (
     masked_rust,
 )
 
-_ATTRIBUTES: Final = r"((?:#\[(?:[^\[\]]|\[[^\]]{0,500}\]){0,500}\]\s*)+)(?:pub(?:\([^)]*\))?\s+)?"
-_FUNCTION: Final = re.compile(_ATTRIBUTES + r"(?:(?:async|unsafe|const)\s+)*fn\s+(\w+)")
-_MODULE: Final = re.compile(_ATTRIBUTES + r"mod\s+\w+\s*(?=\{)")
+# All attributes in a row, and what may follow them. In one pattern, each would be tried as the
+# first one, and all after it again.
+_ATTRIBUTES: Final = re.compile(r"(?:#\[(?:[^\[\]]|\[[^\]]{0,500}\]){0,500}\]\s*)++")
+_PUBLIC: Final = r"(?:pub(?:\([^)]{0,200}\))?\s+)?"
+_FUNCTION: Final = re.compile(_PUBLIC + r"(?:(?:async|unsafe|const)\s+)*fn\s+(\w+)")
+_MODULE: Final = re.compile(_PUBLIC + r"mod\s+\w+\s*(?=\{)")
 _TEST: Final = re.compile(
     r"#\[\s*(?:\w+::)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test|bench)\b"
 )
@@ -44,26 +48,32 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
         for reason in _switches(text[attribute.start() : attribute.end()])
     )
     modules = [
-        (
-            match.end(),
-            ends.get(match.end(), len(text)),
-            _switches(text[match.start(1) : match.end(1)]),
-        )
-        for match in islice(_MODULE.finditer(masked), TESTS_MAX)
+        (match.end(), ends.get(match.end(), len(text)), _switches(text[slice(*attributes.span())]))
+        for attributes, match in islice(_attributed(_MODULE, masked), TESTS_MAX)
     ]
     tests = []
-    for match in islice(_FUNCTION.finditer(masked), TESTS_MAX):
-        if not _TEST.search(match[1]):
+    for attributes, match in islice(_attributed(_FUNCTION, masked), TESTS_MAX):
+        if not _TEST.search(attributes[0]):
             continue
         opening = masked.find("{", match.end())
         body = body_of(text, opening, ends.get(opening, len(text))) if opening >= 0 else ""
-        off = file_off | _switches(text[match.start(1) : match.end(1)])
+        off = file_off | _switches(text[slice(*attributes.span())])
         off = off.union(
-            *(reasons for start, end, reasons in modules if start < match.start() < end)
+            *(reasons for start, end, reasons in modules if start < attributes.start() < end)
         )
-        test = ScannedTest(match[2], body, off)
-        tests.append(LocatedTest(match[1], match.end(), test))
+        test = ScannedTest(match[1], body, off)
+        tests.append(LocatedTest(attributes[0], match.end(), test))
     return tests
+
+
+def _attributed(
+    item: re.Pattern[str], masked: str
+) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """The items that have attributes, with these."""
+    for attributes in _ATTRIBUTES.finditer(masked):
+        match = item.match(masked, attributes.end())
+        if match is not None:
+            yield attributes, match
 
 
 def _switches(attributes: str) -> frozenset[str]:

@@ -1,0 +1,105 @@
+"""The workers in examples/workers, in four languages, pass the kit as real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+import pytest
+
+from shiftboss.conformance.worker.bench import Limits
+from shiftboss.conformance.worker.profiles import Profile, WorkerKit, checks_of
+from shiftboss.conformance.worker_process import command_starter
+from tests.acceptance.conformance.kit_server import KitServer
+from tests.e2e.agents.npm import INSTALL_SECONDS, Program
+from tests.fork_server import forked_command
+
+pytestmark = [pytest.mark.requirement("OWN-10"), pytest.mark.timeout(INSTALL_SECONDS + 240)]
+
+WORKERS: Final = Path(__file__).parents[3] / "examples" / "workers"
+BUILD_SECONDS: Final = 240.0
+TYPESCRIPT: Final = "typescript@5.9.3"
+NODE_TYPES: Final = "@types/node@20.19.25"
+# What a worker of a few lines leaves out.
+OPTIONAL: Final = {"asks", "hands-over"}
+
+
+def missing(reason: str) -> NoReturn:
+    """Skipped on a laptop, a failure in CI: these can be installed."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def python(name: str) -> list[str]:
+    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    return forked_command(["-c", program, str(WORKERS / name)])
+
+
+def shell(name: str) -> list[str]:
+    if shutil.which("curl") is None:
+        missing("curl is not installed")
+    return ["sh", str(WORKERS / name)]
+
+
+def typescript(name: str) -> list[str]:
+    """Node 22 runs it as it is."""
+    folder = Program(TYPESCRIPT).environment()["PATH"].split(os.pathsep)[0]
+    return [str(Path(folder, "node")), "--disable-warning=ExperimentalWarning", str(WORKERS / name)]
+
+
+def go(name: str, folder: Path) -> list[str]:
+    compiler = shutil.which("go")
+    if compiler is None:
+        pytest.skip("Go is not installed")
+    program = folder / "go-worker"
+    build = [compiler, "build", "-o", str(program), str(WORKERS / name)]
+    subprocess.run(
+        build, check=True, timeout=BUILD_SECONDS, env={**os.environ, "GO111MODULE": "off"}
+    )
+    return [str(program)]
+
+
+# How it is started, its profile, and what it does not offer.
+EXAMPLES: dict[str, tuple[Callable[[Path], list[str]], Profile, set[str]]] = {
+    "library, bus": (lambda _: python("bus_worker_sdk.py"), "bus", set()),
+    "library, packet": (lambda _: python("packet_worker_sdk.py"), "packet", set()),
+    "shell, packet": (lambda _: shell("packet_worker.sh"), "packet", set()),
+    "shell, bus": (lambda _: shell("bus_worker.sh"), "bus", OPTIONAL),
+    "typescript, bus": (lambda _: typescript("bus_worker.ts"), "bus", OPTIONAL),
+    "go, bus": (lambda folder: go("bus_worker.go", folder), "bus", OPTIONAL),
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_passes_the_kit(example: str, tmp_path: Path) -> None:
+    command, profile, not_offered = EXAMPLES[example]
+    argv = command(tmp_path)
+    server = KitServer(tmp_path).start()
+    try:
+        kit = WorkerKit(command_starter(argv), server, tmp_path / "worker", Limits(60))
+        # To wait for what is only recommended takes the whole time.
+        checks = [one for one in checks_of(profile) if one.required or "library" in example]
+        results = kit.run(profile, [one.name for one in checks])
+    finally:
+        server.close()
+    assert [one for one in results if one.outcome == "broken"] == []
+    assert {one.check.name for one in results if one.outcome != "holds"} == not_offered
+
+
+def test_the_typescript_example_has_the_types_that_it_claims() -> None:
+    compiler, types = Program(TYPESCRIPT), Program(NODE_TYPES)
+    roots = ["--typeRoots", str(types.folder / "node_modules" / "@types")]
+    done = subprocess.run(
+        compiler.argv("tsc", "--project", str(WORKERS), "--noEmit", *roots),
+        env=compiler.environment(),
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")

@@ -1,0 +1,1 @@
+"""Programs for those who work on Shiftboss. They use the standard library only."""
