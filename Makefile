@@ -39,7 +39,7 @@ test-fast: $(READY)
 sim: $(READY)
 	$(BIN)/python -m shiftboss.cli.main simulate --seeds 1..10000 --steps 30
 
-# Thirty deliberate defects, one after the other, each found by the simulator or by a test.
+# Deliberate defects, two at a time, each found by the simulator or by a test.
 defects: $(READY)
 	$(BIN)/python -m tests.defects
 

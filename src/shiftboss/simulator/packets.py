@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STEPS = 3
 PACKET_SWARM = "packets"
-Operation = Literal["register", "progress", "complete", "error"]
+ReportName = Literal["register", "progress", "complete", "error"]
 
 
 class _StoredFile:
@@ -158,7 +158,7 @@ class PacketWorker:
             self._steps_done += 1
             self._report("complete", final_commit="abc1234", tests_passed=True, review_passed=True)
 
-    def _report(self, operation: Operation, **members: object) -> None:
+    def _report(self, operation: ReportName, **members: object) -> None:
         self._keys += 1
         if operation == "error":
             members["recoverable"] = True

@@ -26,7 +26,7 @@ T = TypeVar("T")
 NOT_AWAITED = "the server is down"
 
 
-class _Job(NamedTuple):
+class _PendingWrite(NamedTuple):
     use_case: UseCase[Any]
     partition: str
     future: asyncio.Future[Any]
@@ -56,7 +56,7 @@ class SimulatedStore:
         self._draw_delay = draw_delay
         self._on_crash = on_crash
         self._fails_to_read = fails_to_read
-        self._jobs: list[_Job] = []
+        self._jobs: list[_PendingWrite] = []
         self._is_busy = False
         self.is_dead = False
 
@@ -79,7 +79,7 @@ class SimulatedStore:
         if self.is_dead:
             raise StoreUnavailable(NOT_AWAITED)
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.append(_Job(use_case, partition, future))
+        self._jobs.append(_PendingWrite(use_case, partition, future))
         self._start_batch()
         return future
 
@@ -104,7 +104,7 @@ class SimulatedStore:
         self._database.on_commit(self)
         self._loop.call_later(self._draw_delay(), self._answer, batch, result)
 
-    def _answer(self, batch: list[_Job], result: BatchResult) -> None:
+    def _answer(self, batch: list[_PendingWrite], result: BatchResult) -> None:
         if self.is_dead:
             return
         if self._session.fate == "unsure":

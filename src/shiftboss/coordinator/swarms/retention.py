@@ -75,9 +75,8 @@ def old_tasks(
 ) -> tuple[list[str], str | None]:
     """The finished tasks among the next `limit`, and the id to continue after. A plan refers to its
     tasks until all of it is over: a run that continues would start them again."""
-    if tx.plan_run(swarm_id) is not None:
+    if tx.plan_run(swarm_id) is not None or _has_all_events(tx, swarm_id):
         return [], None
-    before_ms = _without_events_ms(tx, swarm_id, before_ms)
     tasks = tx.tasks_after(swarm_id, after, limit)
     old = [
         task.task_id for task in tasks if task.status in FINISHED and task.updated_at_ms < before_ms
@@ -89,7 +88,6 @@ def prune_tasks(tx: Transaction, swarm_id: str, task_ids: Sequence[str], before_
     """Delete those that are still old and not needed; how many."""
     if tx.take_swarm(swarm_id) is None:
         return 0
-    before_ms = _without_events_ms(tx, swarm_id, before_ms)
     deleted = 0
     for task_id in task_ids:
         task = tx.task(swarm_id, task_id)
@@ -101,8 +99,6 @@ def prune_tasks(tx: Transaction, swarm_id: str, task_ids: Sequence[str], before_
     return deleted
 
 
-def _without_events_ms(tx: Transaction, swarm_id: str, before_ms: int) -> int:
-    """What happened before this time has no events any more. A task is deleted after its events,
-    so that events from the first on always describe every task."""
-    first = tx.events_after(swarm_id, 0, 1)
-    return min([before_ms, *(event.at_ms for event in first)])
+def _has_all_events(tx: Transaction, swarm_id: str) -> bool:
+    """Then the events describe every task, so that both can be compared. None is deleted."""
+    return any(event.event_id == 1 for event in tx.events_after(swarm_id, 0, 1))
