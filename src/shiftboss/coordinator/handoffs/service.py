@@ -19,6 +19,7 @@ from shiftboss.coordinator.handoffs import (
     spawn,
     strategy_records,
     views,
+    waivers,
 )
 from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.handoffs.spawn_checks import (
@@ -257,7 +258,7 @@ class HandoffService:
         return await write_once(self._store, self._clock, scope_requests.decide, request, key)
 
     async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
-        return await write_once(self._store, self._clock, scope_requests.waive, request, key)
+        return await write_once(self._store, self._clock, waivers.waive, request, key)
 
     # -- strategies
 

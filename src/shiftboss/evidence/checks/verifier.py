@@ -23,6 +23,7 @@ from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
+from shiftboss.rules.claims.rejections import check_rejections
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_accepted,
@@ -103,6 +104,8 @@ class Verifier:
         work, ancestry = await _ancestry(mirror, claim, job)
         branch = await check_branch(mirror, claim.commit, job.branch)
         checks += [_waived(ancestry, job), _waived(branch, job)]
+        rejections = check_rejections(job, claim.commit, claim.tree)
+        checks += [_waived(check, job) for check in rejections]
         if work is None:
             rest = _unchecked(job, "not checked, the ancestry failed")
             return _Verification(claim, [*checks, *rest[2:]])
