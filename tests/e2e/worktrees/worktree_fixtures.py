@@ -21,9 +21,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.repo = Repo(folder / "repo")
-        self.repo.git("checkout", "--quiet", "main")
-        self.repo.git("branch", "--quiet", "-D", "task")
+        self.repo = Repo(folder / "repo", has_task=False)
         self.worktrees = WorktreeFolder(folder / "trees")
 
     def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> AgentAssignment:
