@@ -92,11 +92,23 @@ class GitRepo:
         # An exclusion (`^main`) is a revision to git, and its name is no commit's.
         return commit if output.code == 0 and is_object_name(commit) else None
 
+    async def commits_of(self, *names: str) -> list[str | None]:
+        """The commit of each revision, or None, from one git process."""
+        lines = "".join(f"{name}^{{commit}}\n" for name in names).encode(errors="surrogateescape")
+        output = await self.run(["cat-file", "--batch-check=%(objectname)"], stdin=lines)
+        answers = output.out.decode(errors="replace").splitlines()
+        if output.code != 0 or len(answers) != len(names):
+            return [None for _ in names]
+        # Of others, git repeats the name and says "missing" or "ambiguous".
+        return [None if " " in answer else answer for answer in answers]
+
     async def branch_tip(self, branch: str) -> str | None:
         return await self.commit_of(f"refs/heads/{branch}")
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether `older` is in the history of `newer`."""
+        """Whether `older` is in the history of `newer`. Both are ids of commits."""
+        if older == newer:
+            return True
         output = await self.run(["merge-base", "--is-ancestor", older, newer])
         if output.code not in (0, 1):
             raise TreeUnavailable(
@@ -215,8 +227,11 @@ class GitRepo:
     async def _identity(self) -> dict[str, str]:
         """Variables for an identity, if the user has configured none. Git would derive one from
         the host name."""
-        output = await self.run(["config", "--get", "user.email"])
-        if output.code == 0 and output.out.strip() and await self._has_name():
+        output = await self.run(["config", "-z", "--get-regexp", r"^user\.(name|email)$"])
+        entries = [entry.partition(b"\n") for entry in output.out.split(b"\0") if entry]
+        # The last value counts, also an empty one.
+        settings = {name: value.strip() for name, _, value in entries}
+        if settings.get(b"user.email") and settings.get(b"user.name"):
             return {}
         return {
             name: os.environ.get(name) or fallback
@@ -227,7 +242,3 @@ class GitRepo:
                 ("GIT_COMMITTER_EMAIL", FALLBACK_EMAIL),
             )
         }
-
-    async def _has_name(self) -> bool:
-        output = await self.run(["config", "--get", "user.name"])
-        return output.code == 0 and bool(output.out.strip())
