@@ -13,6 +13,8 @@ from shiftboss.errors import TreeUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.squashes import MERGE_SETTINGS
 from shiftboss.orchestrator.git.checkouts import (
     GitCheckout,
+    GitFolderState,
+    git_folder_state,
     list_checkouts,
     main_folder,
     submodule_folder,
@@ -47,7 +49,19 @@ class GitRepo:
 
     @classmethod
     async def at(cls, folder: Path) -> GitRepo:
-        """Raises UnknownRepo."""
+        """Raises UnknownRepo. Git is asked again only if the git folder is another one, or its
+        settings have changed."""
+        state = await asyncio.to_thread(git_folder_state, folder)
+        known = _known.get(folder)
+        if known is not None and state is not None and known[0] == state:
+            return known[1]
+        repo = await cls._ask(folder)
+        if state is not None:
+            _known[folder] = state, repo
+        return repo
+
+    @classmethod
+    async def _ask(cls, folder: Path) -> GitRepo:
         if not await asyncio.to_thread(folder.is_dir):
             raise UnknownRepo(f"there is no folder {folder}", field="repo")
         output = await run_git(
@@ -242,3 +256,7 @@ class GitRepo:
                 ("GIT_COMMITTER_EMAIL", FALLBACK_EMAIL),
             )
         }
+
+
+# A plan has few repositories, and asks for each of them many times.
+_known: dict[Path, tuple[GitFolderState, GitRepo]] = {}
