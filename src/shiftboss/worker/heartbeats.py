@@ -16,6 +16,8 @@ from shiftboss.protocol.bus import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS: Final = 20.0
+# How long the answer to the last report of a task may take after the refusal of a heartbeat.
+CROSSING_SECONDS: Final = 1.0
 
 
 def lease_seconds(heartbeat_seconds: float) -> int:
@@ -71,22 +73,26 @@ class HeartbeatThread:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            if self._is_lost():
-                if not self._stopped.is_set():
+            reason = self._reason_of_loss()
+            if reason is not None:
+                # The heartbeat may have crossed the last report of the task, which stops this.
+                if not self._stopped.wait(CROSSING_SECONDS):
+                    log.warning("lost the task %s: %s", self._bead_id, reason)
                     self._on_lost()
                 return
             self._stopped.wait(self._seconds)
 
-    def _is_lost(self) -> bool:
+    def _reason_of_loss(self) -> str | None:
         try:
             answer = self._client.call_once("heartbeat", self._members)
         except ServerUnreachable as error:
             log.info("heartbeat for %s not delivered: %s", self._bead_id, error.detail)
-            return False
+            return None
         except ShiftbossError as error:
-            log.warning("lost the task %s: %s", self._bead_id, error.detail)
-            return True
-        return not is_held(answer, self._bead_id, self._epoch)
+            return error.detail
+        if is_held(answer, self._bead_id, self._epoch):
+            return None
+        return "the worker holds another task"
 
 
 def is_held(answer: dict[str, Any], bead_id: str, epoch: int) -> bool:
