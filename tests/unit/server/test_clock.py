@@ -87,6 +87,17 @@ def test_it_never_goes_back_and_runs_at_the_speed_of_time(steps: list[tuple[int,
         before = now
 
 
+@given(st.integers(-2 * NS, 2 * NS))
+def test_a_difference_of_less_than_a_millisecond_does_not_set_it_back(ahead_ns: int) -> None:
+    passed_ns, wall_ns = 0, START_MS * NS + NS // 2
+    clock = ServerClock(lambda: wall_ns + passed_ns, lambda: passed_ns)
+    wall_ns -= ahead_ns
+    times = []
+    for passed_ns in (10**9, 2 * 10**9 - 10_000, 2 * 10**9):  # noqa: B007 - the clock reads it
+        times.append(clock())
+    assert times == sorted(times)
+
+
 @pytest.mark.parametrize("ahead_ms", [5_000, HOUR_MS])
 def test_a_restart_after_the_clock_was_set_back_goes_on_from_the_latest_stored_time(
     ahead_ms: int, caplog: pytest.LogCaptureFixture
