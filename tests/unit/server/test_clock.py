@@ -89,12 +89,13 @@ def test_it_never_goes_back_and_runs_at_the_speed_of_time(steps: list[tuple[int,
 
 @given(st.integers(-2 * NS, 2 * NS))
 def test_a_difference_of_less_than_a_millisecond_does_not_set_it_back(ahead_ns: int) -> None:
-    passed_ns, wall_ns = 0, START_MS * NS + NS // 2
-    clock = ServerClock(lambda: wall_ns + passed_ns, lambda: passed_ns)
-    wall_ns -= ahead_ns
-    times = []
-    for passed_ns in (10**9, 2 * 10**9 - 10_000, 2 * 10**9):  # noqa: B007 - the clock reads it
-        times.append(clock())
+    start_ns = START_MS * NS + NS // 2
+    second_ns = 1000 * NS
+    elapsed = iter([0, second_ns, 2 * second_ns - 10_000, 2 * second_ns])
+    clock = ServerClock(
+        iter([start_ns, *[start_ns + second_ns - ahead_ns] * 3]).__next__, elapsed.__next__
+    )
+    times = [clock() for _ in range(3)]
     assert times == sorted(times)
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import time
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.backups.report import (
@@ -23,9 +26,9 @@ from shiftboss.store.backups.report import (
     DatabaseHasContent,
     NotABackup,
     RestoreReport,
+    check_is_new,
     new_epoch_floor,
     new_private_file,
-    publish,
     time_stamp,
 )
 from shiftboss.store.postgres.connections import (
@@ -45,6 +48,16 @@ _CONTENTS: Final = "backup.json"
 _APPLICATION: Final = "shiftboss-backup"
 _CREATED_TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _PIECE_BYTES: Final = 1 << 20
+# What zipfile raises for a damaged archive, or one that needs what it does not support.
+_UNREADABLE: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    ValueError,
+    OSError,
+    EOFError,
+    RuntimeError,
+)
 ENDING_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -65,24 +78,23 @@ class BackupContents(BaseModel):
 
 def back_up(url: str, file: Path, *, now_ms: int) -> BackupReport:
     """Write a backup of one moment, and verify it. Servers go on reading and writing meanwhile."""
-    part = new_private_file(file)
-    try:
+    check_is_new(file)
+    with new_private_file(file) as part:
         with _connected(url) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             _write(connection, part, now_ms)
             connection.execute("COMMIT")
         report = verify(part)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    publish(part, file)
     return report._replace(file=str(file))
 
 
-def _connected(url: str) -> psycopg.Connection:
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection]:
+    """Any error of PostgreSQL becomes StoreUnavailable."""
     parameters = connection_parameters(url) | {"application_name": _APPLICATION}
     try:
-        return psycopg.connect(**parameters, autocommit=True)
+        with psycopg.connect(**parameters, autocommit=True) as connection:
+            yield connection
     except psycopg.Error as error:
         raise StoreUnavailable(
             f"cannot use PostgreSQL at {server_location(parameters)}: {error}",
@@ -135,12 +147,17 @@ def _copy_out(connection: psycopg.Connection, table: str, archive: zipfile.ZipFi
     ]
     digest, rows = sha256(), 0
     statement = SQL("COPY {} ({}) TO STDOUT").format(Identifier(table), _names(columns))
-    with connection.cursor().copy(statement) as copy, archive.open(f"{table}.copy", "w") as out:
+    with connection.cursor().copy(statement) as copy, _new_member(archive, table) as out:
         for data in copy:
             out.write(data)
             digest.update(data)
             rows += bytes(data).count(b"\n")
     return TableCopy(name=table, columns=columns, rows=rows, sha256=digest.hexdigest())
+
+
+def _new_member(archive: zipfile.ZipFile, table: str) -> IO[bytes]:
+    """Without zip64, a member ends at 2 GB."""
+    return archive.open(f"{table}.copy", "w", force_zip64=True)
 
 
 def _names(columns: list[str]) -> Composed:
@@ -154,7 +171,7 @@ def verify(file: Path) -> BackupReport:
             contents = _contents(archive)
             for table in contents.tables:
                 _check_copy(archive, table)
-    except (zipfile.BadZipFile, KeyError, ValidationError, OSError, EOFError) as error:
+    except _UNREADABLE as error:
         raise NotABackup(
             f"{file} is not a backup of a PostgreSQL store: {error}", field="file"
         ) from error
@@ -181,14 +198,17 @@ def restore(url: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
     """Replace the tables, all or nothing. The former ones are kept in a schema of their own."""
     report = verify(file)
     check_schema_version(report.schema_version, load_migrations("postgres"))
-    with _connected(url) as connection, zipfile.ZipFile(file) as archive:
-        with connection.transaction():
-            # A server that starts now waits for its migrations until this is done.
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-            _check_unused(connection)
-            kept = _move_aside(connection, force=force, now_ms=now_ms)
-            version = _fill(connection, archive, _contents(archive))
-            floor = _note_restore(connection, file.name, now_ms)
+    with (
+        _connected(url) as connection,
+        zipfile.ZipFile(file) as archive,
+        connection.transaction(),
+    ):
+        # A server that starts now waits for its migrations until this is done.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        _check_unused(connection)
+        kept = _move_aside(connection, force=force, now_ms=now_ms)
+        version = _fill(connection, archive, _contents(archive))
+        floor = _note_restore(connection, file.name, now_ms)
         connection.execute("ANALYZE")
     return RestoreReport(str(file), "postgres", version, report.rows, kept, floor)
 
@@ -263,12 +283,10 @@ def _fill(
 def _copy_in(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> None:
-    # Migrations add rows of their own.
+    # Migrations add rows of their own, which the backup has, too.
     for table in reversed(contents.tables):
         connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
     for table in contents.tables:
-        # A migration may have added rows, which the backup has, too.
-        connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
         statement = SQL("COPY {} ({}) FROM STDIN").format(
             Identifier(table.name), _names(table.columns)
         )
