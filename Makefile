@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast compiled check format bench faults fuzz wheel sbom lock clean
+.PHONY: setup demo operator-day test test-fast sim defects faults fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -34,6 +34,14 @@ test: $(READY)
 # In less than a minute: the rules, the protocol, and the suite of the stores on SQLite.
 test-fast: $(READY)
 	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres" -n 2
+
+# Ten thousand seeds on all cores, in some minutes. A failure is shortened and printed with its command.
+sim: $(READY)
+	$(BIN)/python -m shiftboss.cli.main simulate --seeds 1..10000 --steps 30
+
+# Deliberate defects, two at a time, each found by the simulator or by a test.
+defects: $(READY)
+	$(BIN)/python -m tests.defects
 
 # Once, and not by every worker of pytest and every process that tests start. Pytest rewrites its
 # plugins as well: 0.7 s of each start, if nothing may write their bytecode.

@@ -23,11 +23,12 @@ from shiftboss.evidence.mirror.changes import _lines_of_patch
 from shiftboss.evidence.receipt_verification import read_receipt
 from shiftboss.evidence.survey.imports import go, javascript, node_packages, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView
-from shiftboss.hooks.contract import ContractUnreadable, read_contract
+from shiftboss.hooks.contract import ContractUnreadable, hash_of, read_contract
 from shiftboss.hooks.shell.words import Unclear
 from shiftboss.hooks.shell.writes import ShellWrites
 from shiftboss.hooks.tool_hook import BadInput, read_call
 from shiftboss.orchestrator.guardian.connection import LineSplitter
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.milestone_lines import parse_line
 from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.plan import PlanAgent
@@ -44,6 +45,7 @@ from shiftboss.rules.paths.patterns import normalize_git_path, normalize_path, p
 from shiftboss.rules.plans.plan_file import read_plan
 from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 from shiftboss.rules.tasks.permission_denials import find_denial
+from shiftboss.server.operations.swarms import parse
 from shiftboss.store.postgres.notifications import parse_payload
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.state_folder import read_server_file
@@ -68,11 +70,10 @@ tasks:
 - {id: two, title: Add two, depends_on: [one], files_owned: ["src/**/*.py"], criteria: [It works]}
 """
 POLICY = """
-preset: completion-contract
 repos:
   app: {path: ., depends_on: [lib], ci: {provider: github, repository: a/b, required_jobs: [test]}}
-  lib: {path: ../lib, ci: {jobs: {test: {run: make test}}}}
-timeouts: {working: {timeout: 1200, warning_at: 900}}
+  lib: {path: ../lib, ci: {jobs: {test: {run: [make, test]}}}}
+locking: chain
 """
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" tests="2">
 <testcase classname="tests.test_a" name="test_one" file="tests/test_a.py" time="0.1"/>
@@ -146,15 +147,22 @@ on: [push]
 jobs:
   test: {runs-on: ubuntu-latest, strategy: {matrix: {v: [1, 2]}}, steps: [{run: make test}]}
 """
+CONTRACT_HANDOFF = {"contract": {"task_id": "one", "files_owned": ["src/"], "files_readonly": []}}
 CONTRACT = json.dumps(
     {
         "format": 1,
-        "bead_id": "one",
         "swarm_id": "s",
-        "version": 1,
-        "hash": "a" * 64,
-        "files_owned": ["src/"],
-        "files_readonly": [],
+        "bead_id": "one",
+        "worker": "w",
+        "epoch": 1,
+        "contract_version": 1,
+        "contract_hash": hash_of(CONTRACT_HANDOFF),
+        "handoff": CONTRACT_HANDOFF,
+        "generated": [],
+        "tree": "/repo",
+        "base": "a" * 40,
+        "branch": "task",
+        "target": "main",
         "server_url": "http://127.0.0.1:1",
     }
 )
@@ -298,7 +306,7 @@ def _file_targets() -> Iterable[Target]:
     yield Target(
         "settings",
         _settings,
-        ['{"a": [1, {"b": "c"}], // x\n "d": null}'],
+        ['{"a": [1, {"b": "c"}], "d": null}', '{"a": 1, // x\n}'],
         (json_edits.NotJson, json_edits.WrongKind),
     )
 
@@ -383,8 +391,21 @@ def _text_targets() -> Iterable[Target]:
     yield Target(
         "denial", lambda t: find_denial(t, "Bash"), ["permission denied: Bash(rm) not allowed"]
     )
+    yield Target("handoff", lambda t: parse(SpawnSubtaskRequest, as_bytes(t)), [HANDOFF])
     yield Target("problem", _problem, [PROBLEM])
     yield Target("notification", parse_payload, ['{"server":"a","events":[["s",1,2]]}'])
+
+
+HANDOFF = json.dumps(
+    {
+        "bead_id": "t-1",
+        "subtask_title": "T",
+        "files": ["src/auth/"],
+        "success_criteria": ["Tests pass: make test"],
+        "repo": "/repo",
+        "policy": {"sandbox": "off", "canaries": "off"},
+    }
+)
 
 
 def _pattern(text: str) -> object:

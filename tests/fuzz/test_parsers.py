@@ -29,6 +29,7 @@ FOUND = {
     "webhook: forgejo": ["[" * 40_000],
     "issues": ['{"id":"bd-1","title":"A","status":["closed"]}'],
     "settings": ["9" * 5_000, '{"a": ' + "9" * 5_000 + "}"],
+    "test report: jest": ['{"testResults":[{"assertionResults":[{"status":["passed"]}]}]}'],
     "hook: shell": ["${" * 20_000, "a=${b:-" * 5_000],
     "sabotage: a.rs": ["#[test]\n" * 4_000, "#[a]pub(" * 4_000],
 }
@@ -44,6 +45,16 @@ def check(target: Target, text: str) -> None:
         pass
     seconds = time.thread_time() - started_at
     assert seconds < CPU_SECONDS_MAX, f"{len(text)} characters took {seconds:.1f} s"
+
+
+# Nobody can write a valid one by hand: it is signed.
+SIGNED = ("receipt", "envelope")
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in SIGNED])
+def test_the_first_seed_is_read(name: str) -> None:
+    """Otherwise the hostile input is refused at its beginning, and reaches little."""
+    TARGETS[name].parse(TARGETS[name].seeds[0])
 
 
 @pytest.mark.parametrize("name", TARGETS)

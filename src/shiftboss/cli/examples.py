@@ -14,6 +14,8 @@ _EXAMPLES: Final[dict[str, str]] = {
     "init": "shiftboss init --dry-run",
     "demo": "shiftboss demo --keep",
     "doctor": "shiftboss doctor",
+    "fsck": "shiftboss fsck --db .shiftboss/shiftboss.db",
+    "simulate": "shiftboss simulate --seeds 1..500 --steps 60",
     "plan show": "shiftboss plan show plan.yaml",
     "plan schema": "shiftboss plan schema > plan.schema.json",
     "land": "shiftboss land plan.yaml login-form",

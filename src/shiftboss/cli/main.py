@@ -67,6 +67,8 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "clean": "cli.commands.runs.clean:clean",
         "backup": "cli.commands.server.backups:backup",
         "restore": "cli.commands.server.backups:restore",
+        "fsck": "cli.commands.server.fsck:fsck",
+        "simulate": "cli.commands.server.simulate:simulate",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
         "policy": "cli.commands.contract.policy:policy",

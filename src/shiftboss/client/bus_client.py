@@ -35,8 +35,8 @@ _MEMBER_OF_ANSWER: Final = {
 class BusClient:
     """The bus of one swarm. Every call raises what the server refuses."""
 
-    def __init__(self, server: Server, swarm_id: str) -> None:
-        self._http = HttpClient(server)
+    def __init__(self, server: Server, swarm_id: str, http: HttpClient | None = None) -> None:
+        self._http = http or HttpClient(server)
         self._swarm_id = swarm_id
 
     async def call(

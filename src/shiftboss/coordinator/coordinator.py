@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import ClassVar, Final, Protocol
@@ -28,6 +28,7 @@ from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
+from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
@@ -42,6 +43,7 @@ from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
+from shiftboss.system.elapsed import elapsed_seconds
 
 # A load balancer asks often and does not wait for long.
 HEALTH_SECONDS: Final = 3
@@ -64,6 +66,7 @@ class Coordinator:
         evidence: Evidence | None = None,
         *,
         clock: Clock | None = None,
+        elapsed: Callable[[], float] = elapsed_seconds,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
         retention_days: int = 30,
@@ -73,7 +76,8 @@ class Coordinator:
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
     ) -> None:
-        """`verifies`: this process verifies the claims; else verifiers ask for them."""
+        """`elapsed` measures time, in seconds. `verifies`: this process verifies the claims; else
+        verifiers ask for them."""
         self.store = store
         self.clock = clock = clock or ServerClock()
         self.hub = hub = hub or Hub(is_alone=not store.shared)
@@ -81,7 +85,7 @@ class Coordinator:
         active_policy = ActivePolicy(policy or Policy())
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
-        lease_reaper = LeaseReaper(store, clock, hub)
+        lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
         leading = LeaderStore(store)
         self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
         self._after_commit = AfterCommit(leading, hub, effects, leading.leads)

@@ -103,7 +103,8 @@ class Hub:
         self, behind_events_max: int = BEHIND_EVENTS_MAX, *, is_alone: bool = True
     ) -> None:
         self._subscriptions: dict[str, set[Subscription]] = {}
-        self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
+        # The polls of a worker are a dictionary without values: they are woken in order.
+        self._parked: dict[str, dict[str, dict[ParkedPoll, None]]] = {}
         # The workers (with their swarm) that a use case assigned a task because they poll here.
         self._reserved_polls: set[tuple[str, str]] = set()
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
@@ -160,7 +161,7 @@ class Hub:
         All polls of the same worker are woken, so none of them can swallow a task.
         """
         poll: ParkedPoll = asyncio.get_running_loop().create_future()
-        self._parked.setdefault(swarm_id, {}).setdefault(worker, set()).add(poll)
+        self._parked.setdefault(swarm_id, {}).setdefault(worker, {})[poll] = None
         if self.closed:
             poll.set_result(None)
         return poll
@@ -169,7 +170,7 @@ class Hub:
         """True if a use case counted on a poll of the worker, and this was the last one: if it got
         no event, the store has to be asked again."""
         workers = self._parked[swarm_id]
-        workers[worker].discard(poll)
+        workers[worker].pop(poll, None)
         if workers[worker]:
             return False
         del workers[worker]

@@ -18,6 +18,7 @@ from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
+from shiftboss.store.inspection_port import InspectionTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -354,6 +355,7 @@ class Transaction(
     HandoffTransaction,
     ContractTransaction,
     RunTransaction,
+    InspectionTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.

@@ -49,6 +49,9 @@ class CachedRows(Generic[R]):
     def forget(self, swarm_id: str, name: str) -> None:
         self._rows.pop((swarm_id, name), None)
 
+    def items(self) -> list[tuple[Key, R | None]]:
+        return list(self._rows.items())
+
     def clear(self) -> None:
         self._rows.clear()
 

@@ -14,6 +14,7 @@ from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.cleaning_rows import CleaningRows
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
+from shiftboss.store.inspection_rows import InspectionRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
@@ -21,7 +22,7 @@ from shiftboss.store.transaction_part import Parameters, Row, event_text
 EVENTS_SEARCHED_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows, CleaningRows):
+class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows, CleaningRows, InspectionRows):
     """Implements `shiftboss.store.port.Transaction`."""
 
     # -- reading
@@ -46,6 +47,10 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows, CleaningRows):
     def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
         row = self._session.fetch_one("assignment", {"swarm_id": swarm_id, "task_id": task_id})
         return None if row is None else _assignment(row)
+
+    def all_assignments(self, swarm_id: str) -> list[Assignment]:
+        rows = self._session.fetch_all("all_assignments", {"swarm_id": swarm_id})
+        return [_assignment(row) for row in rows]
 
     def open_retries(self, swarm_id: str) -> list[Retry]:
         rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})

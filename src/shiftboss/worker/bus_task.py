@@ -25,7 +25,7 @@ from shiftboss.errors import (
     UnknownTask,
 )
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
-from shiftboss.worker.heartbeats import HeartbeatThread
+from shiftboss.worker.heartbeats import HeartbeatThread, StartHeartbeats
 from shiftboss.worker.milestone_reports import MilestoneReports
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,12 @@ class BusTask(MilestoneReports):
     """
 
     def __init__(
-        self, client: BusClient, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
+        self,
+        client: BusClient,
+        worker: str,
+        delivery: dict[str, Any],
+        heartbeat_seconds: float,
+        heartbeats: StartHeartbeats = HeartbeatThread,
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]
@@ -76,7 +81,7 @@ class BusTask(MilestoneReports):
         self._keys = {
             name: new_idempotency_key() for name in ("ack_task", "worker_done", "task_failed")
         }
-        self._heartbeats = HeartbeatThread(
+        self._heartbeats = heartbeats(
             client, worker, self.bead_id, self.epoch, heartbeat_seconds, self._lose
         )
 

@@ -20,7 +20,7 @@ from shiftboss.worker.bus_task import (
     BusTask,
     failure_reason,
 )
-from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS
+from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, HeartbeatThread, StartHeartbeats
 
 log = logging.getLogger(__name__)
 
@@ -106,12 +106,19 @@ class BusSession:
     """
 
     def __init__(
-        self, client: BusClient, worker: str, heartbeat_seconds: float, *, managed: bool
+        self,
+        client: BusClient,
+        worker: str,
+        heartbeat_seconds: float,
+        *,
+        managed: bool,
+        heartbeats: StartHeartbeats = HeartbeatThread,
     ) -> None:
         self._client = client
         self._worker = worker
         self._heartbeat_seconds = heartbeat_seconds
         self._is_managed = managed
+        self._start_heartbeats = heartbeats
         self._registered = False
         self._offered: BusTask | None = None
         self._held: BusTask | None = None
@@ -173,7 +180,9 @@ class BusSession:
         if (delivery["bead_id"], delivery["epoch"]) == self._last:
             await self._skip(delivery["bead_id"], "this attempt was already handed out here")
             return
-        self._offered = BusTask(self._client, self._worker, delivery, self._heartbeat_seconds)
+        self._offered = BusTask(
+            self._client, self._worker, delivery, self._heartbeat_seconds, self._start_heartbeats
+        )
 
     async def _acknowledge(self, offered: BusTask) -> None:
         try:

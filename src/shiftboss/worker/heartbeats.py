@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, Protocol
 
 from shiftboss.client.bus_client import BusClient
 from shiftboss.client.errors import ServerUnreachable
@@ -21,6 +21,23 @@ HEARTBEAT_SECONDS: Final = 20.0
 def lease_seconds(heartbeat_seconds: float) -> int:
     """Three intervals: two heartbeats in a row may get lost before the lease ends."""
     return min(max(math.ceil(3 * heartbeat_seconds), LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
+
+
+class Heartbeats(Protocol):
+    """What sends the heartbeats of a task, from `start` to `stop`."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+# Gets the client, the worker, the task, its epoch, the interval in seconds, and what to call when
+# the server says that the worker no longer holds the task.
+StartHeartbeats = Callable[[BusClient, str, str, int, float, Callable[[], None]], Heartbeats]
+
+
+def heartbeat_members(worker: str, epoch: int, seconds: float) -> dict[str, object]:
+    return {"name": worker, "epoch": epoch, "lease_seconds": lease_seconds(seconds)}
 
 
 class HeartbeatThread:
@@ -43,7 +60,7 @@ class HeartbeatThread:
         self._epoch = epoch
         self._seconds = seconds
         self._on_lost = on_lost
-        self._members = {"name": worker, "epoch": epoch, "lease_seconds": lease_seconds(seconds)}
+        self._members = heartbeat_members(worker, epoch, seconds)
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -69,4 +86,9 @@ class HeartbeatThread:
         except ShiftbossError as error:
             log.warning("lost the task %s: %s", self._bead_id, error.detail)
             return True
-        return (answer["bead_id"], answer["epoch"]) != (self._bead_id, self._epoch)
+        return not is_held(answer, self._bead_id, self._epoch)
+
+
+def is_held(answer: dict[str, Any], bead_id: str, epoch: int) -> bool:
+    """Whether the answer to a heartbeat is about this attempt."""
+    return (answer["bead_id"], answer["epoch"]) == (bead_id, epoch)

@@ -24,6 +24,9 @@ from hypothesis.stateful import (
 )
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.invariants.checks import check_swarm
+from shiftboss.coordinator.invariants.events import fold_swarm, state_equals_fold
+from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, read_swarm
 from shiftboss.errors import NotHeld, ShiftbossError, StaleEpoch
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest
 from shiftboss.protocol.messages import MessageType
@@ -32,6 +35,7 @@ from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import has_left_checkpoint
 from shiftboss.store.opening import store_at
+from shiftboss.store.port import Transaction
 from shiftboss.store.sqlite.store import SqliteStore
 from tests.conformance.bus.bus_fixtures import BusFixture, Rows, StillClock
 
@@ -380,10 +384,25 @@ class Bus(RuleBasedStateMachine):
                 assert worker.available
                 assert worker.task_id is None
 
+    @invariant()
+    def the_invariants_of_every_store_hold(self) -> None:
+        """The same ones that the simulator and `shiftboss fsck` check, and the fold."""
+        assert self.run(self.bus.coordinator.store.read(self.broken_invariants)) == []
+
+    def broken_invariants(self, tx: Transaction) -> list[BrokenInvariant]:
+        facts = read_swarm(tx, self.bus.swarm_id)
+        if facts is None:
+            return []
+        folded = fold_swarm(tx, self.bus.swarm_id)
+        # The other swarms of the store belong to other examples.
+        store = StoreFacts([], [], tx.repo_locks(), tx.all_reservations())
+        return [*check_swarm(facts, store), *state_equals_fold(facts, folded)]
+
     # -- the end
 
     def teardown(self) -> None:
         self.run(self.finish_everything())
+        assert self.run(self.bus.coordinator.store.read(self.broken_invariants)) == []
         events = self.run(self.bus.coordinator.swarms.events_after(self.bus.swarm_id, 0, 100_000))
         assert [event.event_id for event in events] == list(range(1, len(events) + 1))
         rows = self.run(self.bus.rows())

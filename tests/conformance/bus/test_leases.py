@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from shiftboss.coordinator.bus import task_endings
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import NotHeld, StaleEpoch, TaskMismatch
 from shiftboss.protocol.bus import AnswerQuestionRequest, HeartbeatRequest
@@ -44,6 +45,36 @@ async def test_a_lapsed_offer_goes_to_another_worker(bus: BusFixture) -> None:
     assert task.salvage == []  # nobody had started
     with pytest.raises(TaskMismatch):
         await bus.ack("v", "t")
+
+
+async def expire_seen(bus: BusFixture, epoch: int) -> bool:
+    """What the reaper does with an attempt that it saw expired a moment ago."""
+    now_ms = bus.clock.now_ms
+    return await bus.coordinator.store.write(
+        lambda tx: task_endings.expire(tx, SWARM, "t", epoch, now_ms), SWARM
+    )
+
+
+async def test_a_lease_that_was_renewed_after_the_reaper_looked_is_not_ended(
+    bus: BusFixture,
+) -> None:
+    epoch = await executing(bus)
+    bus.clock.now_ms += LEASE * 1000
+    await bus.beat("v", epoch=epoch)
+    assert not await expire_seen(bus, epoch)
+    assert (await bus.show("t")).state == "executing"
+
+
+async def test_an_attempt_that_is_newer_than_the_one_the_reaper_saw_is_not_ended(
+    bus: BusFixture,
+) -> None:
+    epoch = await executing(bus)
+    await bus.reset("v")
+    assert await bus.start("v", "t") == epoch + 1
+    bus.clock.now_ms += LEASE * 1000
+    assert not await expire_seen(bus, epoch)
+    assert (await bus.show("t")).epoch == epoch + 1
+    assert await expire_seen(bus, epoch + 1)
 
 
 async def test_a_worker_that_let_an_offer_lapse_gets_no_offers_until_it_is_heard_from(
@@ -235,7 +266,9 @@ async def test_messages_from_an_old_epoch_are_refused_and_change_nothing(bus: Bu
         await bus.beat("w", epoch=old)
     with pytest.raises(StaleEpoch):
         await bus.say(MessageType.PROGRESS, "w", payload={"epoch": old})
-    assert (await bus.beat("v", epoch=old)).bead_id is None
+    with pytest.raises(StaleEpoch):
+        await bus.beat("v", epoch=old)
+    assert (await bus.beat("v")).bead_id is None
     assert await bus.rows() == before
 
 

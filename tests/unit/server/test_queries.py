@@ -112,7 +112,8 @@ def test_no_query_scans_a_whole_table() -> None:
         values = dict.fromkeys(re.findall(r":(\w+)", query), 0)
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
         steps = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
-        assert not [step for step in steps if step in WHOLE_TABLES], (name, plan)
+        scanned = [step for step in steps if step in WHOLE_TABLES]
+        assert not scanned or name in AT_REST, (name, plan)
         # A limit is computed before the search that uses it.
         first = STARTS_WITH.get(name)
         searched = [step for step in steps if "holds USING" not in step]
@@ -120,6 +121,8 @@ def test_no_query_scans_a_whole_table() -> None:
     connection.close()
 
 
+# For `shiftboss fsck`, which reads everything. No request uses it.
+AT_REST = {"swarm_ids_of_events"}
 WHOLE_TABLES = {
     f"SCAN {table}"
     for table in (

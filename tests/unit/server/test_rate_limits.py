@@ -69,6 +69,8 @@ def test_clients_do_not_share_a_limit(clock: FakeClock) -> None:
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("fe80::1%eth0", "fe80::2%eth0", True),
         ("::1", "::1", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
         ("10.0.0.1", "10.0.0.3", False),
     ],
 )

@@ -45,6 +45,7 @@ METHODS = {
 }
 ATTRIBUTES = {
     "app_state",
+    "client",
     "config",
     "cycle",
     "expect_100_continue",

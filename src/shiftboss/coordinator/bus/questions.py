@@ -38,7 +38,7 @@ def ask(
         )
     )
     restart_clock(tx, assignment, now_ms)
-    return note(tx, assignment, contact, question, now_ms, report_key, dispute)
+    return note(tx, assignment, contact, question, now_ms, report_key, dispute, blocks=True)
 
 
 def note(
@@ -49,8 +49,11 @@ def note(
     now_ms: int,
     report_key: bytes | None = None,
     dispute: Dispute | None = None,
+    *,
+    blocks: bool = False,
 ) -> int:
-    """Ask a question that blocks nobody: the worker continues, or its attempt has ended."""
+    """Ask a question that blocks nobody: the worker continues, or its attempt has ended. `blocks`:
+    the caller has blocked the attempt."""
     asked = Question(
         swarm_id=assignment.swarm_id,
         question_id=0,
@@ -62,10 +65,12 @@ def note(
         asked_at_ms=now_ms,
         dispute=None if dispute is None else dispute.model_dump_json(),
     )
-    return put(tx, asked, report_key)
+    return put(tx, asked, report_key, blocks=blocks)
 
 
-def put(tx: Transaction, question: Question, report_key: bytes | None = None) -> int:
+def put(
+    tx: Transaction, question: Question, report_key: bytes | None = None, *, blocks: bool = False
+) -> int:
     """Store the question; its id."""
     question_id = tx.add_question(question)
     tx.add_event(
@@ -79,6 +84,7 @@ def put(tx: Transaction, question: Question, report_key: bytes | None = None) ->
             "epoch": question.epoch,
             "contact": question.contact,
             "question": question.question,
+            "blocks": blocks,
         },
         task_id=question.task_id,
         report_key=report_key,
@@ -138,11 +144,12 @@ def answer_disputes(tx: Transaction, swarm_id: str, task_id: str, text: str, now
 def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
     """Let the blocked attempt execute again, if it is still the one that asked."""
     assignment = tx.assignment(question.swarm_id, question.task_id)
-    if (
+    continues = (
         assignment is not None
         and assignment.epoch == question.epoch
         and assignment.state is WorkerState.BLOCKED
-    ):
+    )
+    if assignment is not None and continues:
         tx.save_assignment(
             assignment._replace(
                 state=WorkerState.EXECUTING,
@@ -164,6 +171,7 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
             "epoch": question.epoch,
             "question": question.question,
             "answer": question.answer,
+            "continues": continues,
         },
         task_id=question.task_id,
     )

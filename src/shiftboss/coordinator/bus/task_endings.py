@@ -100,6 +100,7 @@ def fail_task(
             "epoch": assignment.epoch,
             "reason": reason,
             "again": again,
+            "failures": task.failures,
         },
         task_id=task.task_id,
         report_key=report_key,

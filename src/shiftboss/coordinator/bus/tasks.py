@@ -90,7 +90,12 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
         request.swarm_id,
         EventKind.TASK_ADDED,
         now_ms,
-        {"bead_id": task.task_id, "title": task.title, "depends_on": depends_on},
+        {
+            "bead_id": task.task_id,
+            "title": task.title,
+            "depends_on": depends_on,
+            "priority": task.priority,
+        },
         task_id=task.task_id,
     )
     return _view(tx, task)

@@ -19,7 +19,7 @@ from shiftboss.coordinator.bus.dispatch import (
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import attempt_of
-from shiftboss.coordinator.contract.recovery import start_attempt
+from shiftboss.coordinator.contract.recovery import first_state, start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms import overview
@@ -148,15 +148,16 @@ def _start(
         "epoch": held.epoch,
         "lease_expires_at": held.lease_expires_at_ms,
     }
+    has_contract = held.contract_version is not None
     tx.add_event(
         request.swarm_id,
         EventKind.TASK_STARTED,
         now_ms,
-        started,
+        started | {"state": first_state(tx, held).value} if has_contract else started,
         task_id=request.bead_id,
         report_key=report_key,
     )
-    if held.contract_version is not None:
+    if has_contract:
         start_attempt(tx, held, now_ms)
     return started
 

@@ -32,7 +32,7 @@ class VerdictWaiters:
         self._store = store
         self._clock = clock
         self._hub = hub
-        self._waiting: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._waiting: dict[tuple[str, str], dict[asyncio.Event, None]] = {}
         for kind in _ENDING:
             hub.listen(kind, self._wake_waiters)
         hub.on_close(self._wake_all)
@@ -52,11 +52,11 @@ class VerdictWaiters:
         """The claim once it has a verdict, at the timeout, or when the server stops."""
         key = (claim.swarm_id, claim.task_id)
         waiter = asyncio.Event()
-        self._waiting.setdefault(key, set()).add(waiter)
+        self._waiting.setdefault(key, {})[waiter] = None
         try:
             return await self._until(claim, waiter, min(wait_ms, WAIT_MS_MAX) / 1000)
         finally:
-            self._waiting[key].discard(waiter)
+            self._waiting[key].pop(waiter, None)
             if not self._waiting[key]:
                 del self._waiting[key]
 

@@ -251,6 +251,7 @@ def _refuse(
             **event_data(claim),
             "refusals": after.refusals,
             "escalated": escalated,
+            "state": after.state.value,
             "violations": [violation.model_dump(exclude_none=True) for violation in violations],
         },
         task_id=claim.task_id,

@@ -303,6 +303,7 @@ def _failed(
 ) -> None:
     """CI failed: the work continues at FIXING_CI. After the last attempt the contact is asked."""
     failed = [finding for finding in findings if finding.outcome == "failed"]
+    resumes = held is not None and held.state is WorkerState.VERIFYING and held.claim_id is None
     _add_event(
         tx,
         tracking,
@@ -314,6 +315,7 @@ def _failed(
             for finding in failed
         ],
         log_tails=_log_tails(report),
+        resumes=resumes,
     )
     if not handoff.lands_later:
         record_red(tx, tracking, now_ms)
@@ -326,7 +328,7 @@ def _failed(
         progress=json.dumps({"failed_jobs": [finding.job for finding in failed]}),
     )
     tx.put_contract_attempt(attempt)
-    if held.state is WorkerState.VERIFYING and held.claim_id is None:
+    if resumes:
         held = _resume_work(tx, held, now_ms)
         limit = policy.settings.timeouts.milestones.FIXING_CI.max_attempts
         if attempt.fix_attempts > limit:

@@ -205,6 +205,7 @@ def _record(
         milestone=milestone_of(held, attempt),
         line=render_line(report),
         progress=progress_of(report),
+        state=held.state.value,
     )
     trigger = "commit_pushed" if isinstance(report, PushedToCi) else "milestone_transition"
     store_checkpoint(tx, held, handoff, trigger, now_ms)

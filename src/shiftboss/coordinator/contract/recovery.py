@@ -30,6 +30,17 @@ from shiftboss.store.port import Transaction
 OPERATIONS_NAMED_MAX = 20
 
 
+def first_state(tx: Transaction, held: Assignment) -> WorkerState:
+    """The state in which an acknowledged attempt starts: the server goes on following the CI of
+    what the last attempt pushed."""
+    handoff = tx.handoff(held.swarm_id, held.task_id)
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    follows = handoff is not None and handoff.repo_name is not None and tracking is not None
+    if follows and tracking is not None and tracking.state != "failed":
+        return WorkerState.VERIFYING
+    return WorkerState.EXECUTING
+
+
 def start_attempt(tx: Transaction, held: Assignment, now_ms: int) -> None:
     """Start the clock of an acknowledged task, if it works on a repo of the policy."""
     handoff = tx.handoff(held.swarm_id, held.task_id)

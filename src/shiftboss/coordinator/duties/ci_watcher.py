@@ -12,7 +12,7 @@ import logging
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.duties.timer import Timer
+from shiftboss.coordinator.duties.timer import Timer, run_all
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.evidence.port import Evidence
@@ -46,10 +46,7 @@ class CiWatcher(Timer):
 
     async def act(self, now_ms: int) -> None:
         due = await self.store.read(lambda tx: tx.due_tracking(now_ms, DUE_MAX))
-        if due:
-            async with asyncio.TaskGroup() as group:
-                for tracking in due:
-                    group.create_task(self._check(tracking))
+        await run_all(self._check(tracking) for tracking in due)
 
     async def next_at_ms(self) -> int | None:
         """A little after the first, so that checks that are due together run together."""

@@ -79,7 +79,15 @@ class Cleaner:
         return bool(is_gone)
 
     async def _prune(self, swarm_id: str, before_ms: int) -> None:
-        """Old tasks and events of a swarm that goes on."""
+        """Old events and tasks of a swarm that goes on."""
+        prune_events = partial(
+            retention.prune_events,
+            swarm_id=swarm_id,
+            before_ms=before_ms,
+            limit=EVENTS_PER_TRANSACTION_MAX,
+        )
+        while await self._store.write(prune_events, swarm_id) == EVENTS_PER_TRANSACTION_MAX:
+            pass
         after: str | None = ""
         while after is not None:
             old, after = await self._store.read(
@@ -100,14 +108,6 @@ class Cleaner:
                     before_ms=before_ms,
                 )
                 await self._store.write(prune, swarm_id)
-        prune_events = partial(
-            retention.prune_events,
-            swarm_id=swarm_id,
-            before_ms=before_ms,
-            limit=EVENTS_PER_TRANSACTION_MAX,
-        )
-        while await self._store.write(prune_events, swarm_id) == EVENTS_PER_TRANSACTION_MAX:
-            pass
 
     async def _forget_answers(self) -> None:
         """Repeats come within minutes; a week covers workers that were offline."""

@@ -10,7 +10,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
 from shiftboss.coordinator.contract.git_work import read_git_work
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
+from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer, run_all
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
@@ -45,10 +45,7 @@ class TimeoutWatcher(Timer):
     async def act(self, now_ms: int) -> None:
         due = await self.store.read(lambda tx: tx.due_attempts(now_ms, DUE_PER_ROUND_MAX))
         stuck = [attempt for attempt in due if "restart_ci" in await self._climb(attempt, now_ms)]
-        if stuck:
-            async with asyncio.TaskGroup() as group:
-                for attempt in stuck:
-                    group.create_task(self._restart_ci(attempt))
+        await run_all(self._restart_ci(attempt) for attempt in stuck)
 
     async def _climb(self, seen: ContractAttempt, now_ms: int) -> list[str]:
         handoff = await self.store.read(lambda tx: tx.handoff(seen.swarm_id, seen.task_id))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterable
 from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
@@ -23,6 +24,14 @@ DUE_PER_ROUND_MAX = 200
 PAUSE_AFTER_FAILURE_SECONDS = 5.0
 # Clocks are changed and laptops are suspended, so a duty never sleeps longer than this.
 SLEEP_SECONDS_MAX = 60.0
+
+
+async def run_all(jobs: Iterable[Awaitable[None]]) -> None:
+    """Run all jobs to their end, then raise the first error: one that fails does not stop the
+    others, and is tried again in the next round."""
+    for result in await asyncio.gather(*jobs, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
 
 
 class Timer(ABC):

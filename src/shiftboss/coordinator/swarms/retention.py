@@ -75,7 +75,7 @@ def old_tasks(
 ) -> tuple[list[str], str | None]:
     """The finished tasks among the next `limit`, and the id to continue after. A plan refers to its
     tasks until all of it is over: a run that continues would start them again."""
-    if tx.plan_run(swarm_id) is not None:
+    if tx.plan_run(swarm_id) is not None or _has_all_events(tx, swarm_id):
         return [], None
     tasks = tx.tasks_after(swarm_id, after, limit)
     old = [
@@ -97,3 +97,8 @@ def prune_tasks(tx: Transaction, swarm_id: str, task_ids: Sequence[str], before_
             tx.delete_task(swarm_id, task_id)
             deleted += 1
     return deleted
+
+
+def _has_all_events(tx: Transaction, swarm_id: str) -> bool:
+    """Then the events describe every task, so that both can be compared. None is deleted."""
+    return any(event.event_id == 1 for event in tx.events_after(swarm_id, 0, 1))

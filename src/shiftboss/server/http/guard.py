@@ -21,7 +21,7 @@ OPERATOR_HEADER = b"shiftboss-operator"
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
 
-_JSON: Final = "application/json"
+_JSON: Final = b"application/json"
 # Programs disagree on which of two counts.
 _SINGLE: Final = {
     b"host": "Host",
@@ -42,7 +42,8 @@ class Guard:
     def __init__(self, token: str | None, operator_token: str | None = None) -> None:
         self._token = token
         self._operator_token = operator_token
-        self._hosts: dict[str, bool] = {}
+        self._bearer = f"Bearer {token}".encode()
+        self._hosts: dict[bytes, bool] = {}
 
     def check(self, method: str, path: str, headers: Headers) -> None:
         # A forge has no token, and may use any host name: it signs its requests. Without a valid
@@ -70,40 +71,39 @@ class Guard:
                 "folder, or set the variable as it was set for the server or the run",
             )
 
-    def _check_caller(self, path: str, given: dict[bytes, str]) -> None:
+    def _check_caller(self, path: str, given: dict[bytes, bytes]) -> None:
         if self._token is not None:
             self._check_token(path, given)
             return
-        host = given.get(b"host", "").lower()
+        host = given.get(b"host", b"")
         self._check_host(host)
         origin = given.get(b"origin")
-        if origin is not None and origin.lower() != f"http://{host}":
+        if origin is not None and origin.lower() != b"http://" + host.lower():
             raise Forbidden(
-                f"Origin {origin!r} is not this server",
+                f"Origin {str(origin, 'latin-1')!r} is not this server",
                 field="Origin",
                 hint="web pages of other origins cannot use this server; serve with a token",
             )
 
-    def _check_token(self, path: str, given: dict[bytes, str]) -> None:
+    def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
         if path == "/health":
             return
-        credentials = given.get(b"authorization", "")
-        if not hmac.compare_digest(credentials.encode(), f"Bearer {self._token}".encode()):
+        if not hmac.compare_digest(given.get(b"authorization", b""), self._bearer):
             raise Unauthorized(
                 "this server needs a token",
                 field="Authorization",
                 hint="send `Authorization: Bearer TOKEN`; shiftboss clients read SHIFTBOSS_TOKEN",
             )
 
-    def _check_host(self, host: str) -> None:
+    def _check_host(self, host: bytes) -> None:
         is_allowed = self._hosts.get(host)
         if is_allowed is None:
-            is_allowed = names_loopback(host)
+            is_allowed = names_loopback(str(host, "latin-1").lower())
             if len(self._hosts) < HOSTS_MAX:
                 self._hosts[host] = is_allowed
         if not is_allowed:
             raise Forbidden(
-                f"Host {host!r} is not a loopback name",
+                f"Host {str(host, 'latin-1')!r} is not a loopback name",
                 field="Host",
                 hint="use http://127.0.0.1:PORT, or serve with a token",
             )
@@ -118,26 +118,28 @@ def names_loopback(host: str) -> bool:
     return is_loopback(parts[1] or parts[2]) and (parts[1] is None or ":" in parts[1])
 
 
-def _single_headers(headers: Headers) -> dict[bytes, str]:
-    given: dict[bytes, str] = {}
+def _single_headers(headers: Headers) -> dict[bytes, bytes]:
+    given: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _SINGLE:
             if name in given:
                 raise MalformedRequest(
                     f"the header {_SINGLE[name]} is given twice", field=_SINGLE[name]
                 )
-            given[name] = str(value, "latin-1")
+            given[name] = value
     return given
 
 
-def _check_media_type(given: dict[bytes, str]) -> None:
+def _check_media_type(given: dict[bytes, bytes]) -> None:
     """A browser sends JSON to another origin only if that allows it, and this server never does.
     Text and forms it sends without asking."""
-    has_body = b"transfer-encoding" in given or given.get(b"content-length", "0").strip("0") != ""
-    media_type = given.get(b"content-type", "").partition(";")[0].strip(" \t").lower()
-    if has_body and media_type != _JSON:
+    media_type = given.get(b"content-type", b"")
+    if media_type == _JSON:
+        return
+    has_body = b"transfer-encoding" in given or given.get(b"content-length", b"0").strip(b"0")
+    if has_body and media_type.partition(b";")[0].strip(b" \t").lower() != _JSON:
         raise UnsupportedMediaType(
-            f"Content-Type: must be {_JSON}",
+            "Content-Type: must be application/json",
             field="Content-Type",
-            hint=f"send the header `Content-Type: {_JSON}`",
+            hint="send the header `Content-Type: application/json`",
         )

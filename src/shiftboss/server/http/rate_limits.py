@@ -32,25 +32,31 @@ _V6_CLIENT_BITS: Final = 64
 
 
 class TokenBucket:
+    """It is filled up only when it is empty, so that most requests need not ask for the time. A
+    client that was quiet may use up a full bucket twice."""
+
     def __init__(self, per_second: float, now: float) -> None:
         self._per_second = per_second
         self._size = per_second * BURST_SECONDS
         self._tokens = self._size
-        self._updated = now
+        self._filled = now
 
-    def take(self, now: float) -> bool:
-        tokens = self._tokens + (now - self._updated) * self._per_second
-        tokens = min(tokens, self._size)
-        self._updated = now
-        is_allowed = tokens >= 1.0
-        self._tokens = tokens - 1.0 if is_allowed else tokens
-        return is_allowed
+    def take(self, clock: Callable[[], float]) -> bool:
+        if self._tokens < 1.0:
+            now = clock()
+            self._tokens += (now - self._filled) * self._per_second
+            self._tokens = min(self._tokens, self._size)
+            self._filled = now
+            if self._tokens < 1.0:
+                return False
+        self._tokens -= 1.0
+        return True
 
     def seconds_until_next(self) -> float:
         return max(0.0, 1.0 - self._tokens) / self._per_second
 
     def is_full(self, now: float) -> bool:
-        return self._tokens + (now - self._updated) * self._per_second >= self._size
+        return self._tokens + (now - self._filled) * self._per_second >= self._size
 
 
 class ClientRate:
@@ -65,7 +71,7 @@ class ClientRate:
         self._logged = now - LOG_SECONDS
 
     def admits(self) -> bool:
-        return self._requests.take(self._clock())
+        return self._requests.take(self._clock)
 
     def check(self) -> None:
         """Raises TooManyRequests."""
@@ -74,7 +80,7 @@ class ClientRate:
 
     def check_refusal(self) -> None:
         """For a request that access control refuses. Raises TooManyRequests."""
-        if not self._refusals.take(self._clock()):
+        if not self._refusals.take(self._clock):
             raise self._refuse("refused requests", self._refusals)
 
     def is_unused(self) -> bool:
@@ -121,7 +127,9 @@ def _client_of(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        network = ipaddress.ip_network((address.partition("%")[0], _V6_CLIENT_BITS), strict=False)
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(network)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, _V6_CLIENT_BITS), strict=False))

@@ -8,12 +8,14 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
 from shiftboss.errors import OutcomeUnknown, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
 from shiftboss.store.queries import (
+    PositionalQuery,
     check_schema_version,
     load_migrations,
     load_queries,
@@ -48,11 +50,22 @@ _NOT_COMMITTED_CODES = frozenset(
 )
 
 
+@cache
+def _queries() -> dict[str, PositionalQuery]:
+    return {name: positional(text) for name, text in load_queries("sqlite").items()}
+
+
+@cache
+def _queries_about_events() -> frozenset[str]:
+    return frozenset(name for name, query in _queries().items() if _EVENTS.search(query.text))
+
+
 class SqliteSession:
     """One connection, used by one thread at a time.
 
     `row_cache` is for the only session that writes to the file. `watch` is told of damage. After
-    `is_broken`, the session must not be used again.
+    `is_broken`, the session must not be used again. `connection` is an open database in place of a
+    file: the simulator has one in memory.
     """
 
     driver_error: type[Exception] = sqlite3.Error
@@ -65,28 +78,19 @@ class SqliteSession:
         row_cache: RowCache | None = None,
         polls: ParkedPolls = NO_PARKED_POLLS,
         watch: DamageWatch | None = None,
+        connection: sqlite3.Connection | None = None,
     ) -> None:
-        mode = "ro" if read_only else "rw"
         self._watch = watch or DamageWatch(path)
         self.epoch_floor = 0
         self.is_broken = False
         self._is_committing = False
-        self._connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_TIMEOUT_SECONDS,
-            cached_statements=256,
-        )
-        self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
+        self._connection = connection or _connect(path, read_only=read_only)
+        self._queries = _queries()
         self.row_cache = row_cache
         self._polls = polls
         # Only one session writes to the file, so these are valid until a rollback.
         self._event_ids: dict[str, int] = {}
-        self._about_events = frozenset(
-            name for name, query in self._queries.items() if _EVENTS.search(query.text)
-        )
+        self._about_events = _queries_about_events()
         # Events that are inserted at the end of the transaction, or when a query needs them.
         self._events: list[tuple[object, ...]] = []
         self._collects_events = False
@@ -237,6 +241,20 @@ class SqliteSession:
     def rollback_to_savepoint(self) -> None:
         self._connection.execute("ROLLBACK TO use_case")
 
+    def damage(self, limit: int) -> list[str]:
+        """What SQLite itself finds wrong: pages, indexes, references to rows that are not there.
+        Reads the whole file."""
+        found = [
+            str(row[0])
+            for row in self._connection.execute(f"PRAGMA integrity_check({limit})")
+            if row[0] != "ok"
+        ]
+        dangling = self._connection.execute("PRAGMA foreign_key_check").fetchmany(limit)
+        return found + [
+            f"row {row_id} of {table} refers to a row of {parent} that is not there"
+            for table, row_id, parent, _ in dangling
+        ]
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """All reads inside see one state of the database."""
@@ -248,6 +266,17 @@ class SqliteSession:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_SECONDS,
+        cached_statements=256,
+    )
 
 
 def create_privately(path: Path) -> None:

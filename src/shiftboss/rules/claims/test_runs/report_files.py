@@ -21,7 +21,7 @@ TESTS_MAX: Final = 50_000
 # takes time, and many times its size in memory.
 PARTS_MAX: Final = 8 * TESTS_MAX
 _NAME_CHARACTERS_MAX: Final = 1000
-_JEST_OUTCOMES: Final[dict[object, CaseOutcome]] = {"passed": "passed", "failed": "failed"}
+_JEST_OUTCOMES: Final[dict[str, CaseOutcome]] = {"passed": "passed", "failed": "failed"}
 
 
 def read_report(content: bytes, format: ReportFormat, folder: str) -> RunReport | None:  # noqa: A002
@@ -102,7 +102,7 @@ def _jest_tests(content: bytes, folder: str) -> Iterator[ReportedTest]:
         for case in _list(suite, "assertionResults"):
             titles = [str(title) for title in _list(case, "ancestorTitles", str) if title]
             name = " > ".join([*titles, str(case.get("title", ""))])
-            yield _test(path, name, _JEST_OUTCOMES.get(case.get("status"), "skipped"))
+            yield _test(path, name, _JEST_OUTCOMES.get(str(case.get("status")), "skipped"))
 
 
 def _list(document: Any, key: str, kind: type = dict) -> list[Any]:

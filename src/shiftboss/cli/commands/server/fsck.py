@@ -1,0 +1,139 @@
+"""shiftboss fsck: checks every invariant on a database at rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.output import print_line
+from shiftboss.cli.common.receipts import CannotRead
+from shiftboss.defaults import STATE_FOLDER
+from shiftboss.errors import ShiftbossError
+from shiftboss.rules.documents.wording import pluralize
+
+if TYPE_CHECKING:
+    from shiftboss.coordinator.invariants.checks import StoreReport
+    from shiftboss.rules.contract.repo_graph import RepoGraph
+    from shiftboss.store.at_rest import AtRest
+
+
+class InvariantsBroken(ShiftbossError):
+    code = "invariants_broken"
+    title = "The database breaks its own rules"
+
+
+@json_command("Print the findings as JSON.")
+def fsck(
+    db: Db = DEFAULT_DB,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The public key that receipts must verify with. Default: that of the signing key "
+            "beside the database.",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also check that the locked repos do not depend on each other."
+        ),
+    ] = None,
+) -> Output:
+    """Check every invariant of a database: rows, events, claims, receipts, locks.
+
+    No row is changed. The exit code is 1 if anything is wrong. Run it while no server is running:
+    otherwise it checks the state of one moment, and says so.
+    """
+    from shiftboss.coordinator.invariants.checks import check_store
+    from shiftboss.store.at_rest import read_at_rest
+
+    public_key = _public_key(db, key)
+    graph = _graph(policy)
+    at_rest = read_at_rest(db, lambda tx: check_store(tx, public_key, graph))
+    findings = _findings(at_rest)
+    error = InvariantsBroken(f"{db}: {pluralize(len(findings), 'finding')}") if findings else None
+    return Output.of(
+        {
+            "db": db,
+            "findings": findings,
+            "checked": _counts(at_rest.value),
+            "receipts_verified": public_key is not None,
+            "in_use": at_rest.is_in_use,
+        },
+        lambda: _show(db, findings, at_rest.value),
+        error,
+        _notes(at_rest, has_key=public_key is not None),
+    )
+
+
+def _public_key(db: str, key: Path | None) -> str | None:
+    """None if there is no key: then no receipt can be verified."""
+    if key is not None:
+        try:
+            return key.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CannotRead(f"cannot read {key}: {error}") from error
+    from shiftboss.evidence.keys import KEY_FILE, SigningKey
+
+    folder = Path(STATE_FOLDER) if "://" in db else Path(db).resolve().parent
+    file = folder / KEY_FILE
+    return SigningKey.load_or_create(file).public_pem if file.is_file() else None
+
+
+def _graph(policy: Path | None) -> RepoGraph | None:
+    if policy is None:
+        return None
+    from shiftboss.evidence.survey.policy_file import load_policy
+    from shiftboss.rules.contract.repo_graph import RepoGraph
+
+    repos = load_policy(policy).repos
+    return RepoGraph({name: repo.depends_on for name, repo in repos.items()})
+
+
+def _findings(at_rest: AtRest[StoreReport]) -> list[dict[str, Any]]:
+    damage = [
+        {
+            "invariant": "damage",
+            "swarm_id": None,
+            "subject": "the database",
+            "detail": text,
+            "command": None,
+        }
+        for text in at_rest.damage
+    ]
+    broken = at_rest.value.broken if at_rest.value is not None else []
+    return damage + [found._asdict() for found in broken]
+
+
+def _counts(report: StoreReport | None) -> dict[str, int] | None:
+    if report is None:
+        return None
+    return {name: count for name, count in report._asdict().items() if isinstance(count, int)}
+
+
+def _notes(at_rest: AtRest[StoreReport], *, has_key: bool) -> list[str]:
+    notes = []
+    if at_rest.is_in_use:
+        notes.append("a server is using the database: this is its state of one moment")
+    if not has_key and at_rest.value is not None and at_rest.value.receipts:
+        notes.append("receipts were not verified: no key was found; give it with --key")
+    return notes
+
+
+def _show(db: str, findings: list[dict[str, Any]], report: StoreReport | None) -> None:
+    for found in findings:
+        swarm = f" of {found['swarm_id']}" if found["swarm_id"] else ""
+        print_line(f"{found['invariant']}: {found['subject']}{swarm}: {found['detail']}")
+        if found["command"]:
+            print_line(f"  {found['command']}")
+    if report is not None and not findings:
+        checked = ", ".join(
+            pluralize(count, name.removesuffix("s"))
+            for name, count in (_counts(report) or {}).items()
+        )
+        print_line(f"{db} is sound: {checked}")

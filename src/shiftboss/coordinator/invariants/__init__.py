@@ -1,0 +1,1 @@
+"""What is true of every store after every commit. The simulator and `shiftboss fsck` check it."""

@@ -1,0 +1,51 @@
+"""Reading a PostgreSQL database as a whole, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import psycopg
+
+from shiftboss.errors import StoreUnavailable
+from shiftboss.store.at_rest import AtRest, check_version
+from shiftboss.store.port import Transaction
+from shiftboss.store.postgres.connections import connection_parameters, server_location
+from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.queries import load_migrations
+from shiftboss.store.transaction import SqlTransaction
+
+T = TypeVar("T")
+
+# Servers keep their connections open under this name.
+_OTHER_SERVERS: Final = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'shiftboss' AND pid <> pg_backend_pid()
+"""
+
+
+def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
+    parameters = connection_parameters(url)
+    location = server_location(parameters)
+    try:
+        with psycopg.connect(
+            **parameters | {"application_name": "shiftboss-fsck"}, autocommit=True
+        ) as connection:
+            row = connection.execute(_OTHER_SERVERS).fetchone()
+            is_in_use = row is not None and row[0] > 0
+            check_version(_version(connection), load_migrations("postgres")[-1][0], location)
+            session = PostgresSession(connection, "", "")
+            with session.snapshot():
+                return AtRest(work(SqlTransaction(session)), [], is_in_use)
+    except psycopg.Error as error:
+        raise StoreUnavailable(
+            f"cannot read PostgreSQL at {location}: {error}",
+            hint="is it running, and is --db right?",
+        ) from error
+
+
+def _version(connection: psycopg.Connection) -> int:
+    if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
+        return 0
+    row = connection.execute("SELECT max(number) FROM migrations").fetchone()
+    return int(row[0]) if row is not None and row[0] is not None else 0
