@@ -30,10 +30,12 @@ from shiftboss.protocol.bus import (
 from shiftboss.store.backups import postgres_backup, sqlite_backup
 from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.backups.report import BackupExists, DatabaseHasContent, NotABackup
+from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.opening import is_postgres, store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-21")]
 
@@ -94,6 +96,24 @@ async def test_a_restore_is_refused_while_a_server_runs(store_address: str, tmp_
                 restore, store_address, tmp_path / "backup", force=True, now_ms=NOW_MS
             )
         assert (await store.write(add_event)).event_id == 2
+
+
+async def test_a_server_is_noticed_under_any_name(postgres_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    separator = "&" if "?" in postgres_url else "?"
+    coordinator = Coordinator(store_at(f"{postgres_url}{separator}application_name=other"))
+    await coordinator.start()
+    try:
+        await asyncio.to_thread(save, postgres_url, file)
+        await eventually(lambda: _leads(coordinator), "it leads")
+        with pytest.raises(DatabaseInUse):
+            await asyncio.to_thread(restore, postgres_url, file, force=True, now_ms=NOW_MS)
+    finally:
+        await coordinator.stop()
+
+
+def _leads(coordinator: Coordinator) -> bool:
+    return LeaderStore(coordinator.store).leads()
 
 
 async def test_a_database_with_content_is_replaced_with_force_only(

@@ -226,12 +226,24 @@ def _check_unused(connection: psycopg.Connection) -> None:
 
 
 def _server_connections(connection: psycopg.Connection) -> int:
+    """By their name. An address may give them another one: then there is at least a leader."""
     connection.execute("SELECT pg_stat_clear_snapshot()")
     row = connection.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND application_name = 'shiftboss' AND pid <> pg_backend_pid()"
+        "AND (application_name = 'shiftboss' OR pid = %s) AND pid <> pg_backend_pid()",
+        [_leading_pid(connection)],
     ).fetchone()
     return int(row[0]) if row else 0
+
+
+def _leading_pid(connection: psycopg.Connection) -> int | None:
+    if connection.execute("SELECT to_regclass('leadership')").fetchone() == (None,):
+        return None  # an older version, or an empty database
+    row = connection.execute(
+        "SELECT backend_pid FROM leadership "
+        "WHERE expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    ).fetchone()
+    return int(row[0]) if row else None
 
 
 def _move_aside(connection: psycopg.Connection, *, force: bool, now_ms: int) -> str | None:
