@@ -130,7 +130,10 @@ def work(words: list[str]) -> None:
         return
     is_wrong = "wrong" in words and not (MARKS / f"{TASK}.fixed").exists()
     sign = "+" if "stubborn" in words or is_wrong or ("lie" in words and not WAS_REFUSED) else "*"
-    Path(f"{TASK}.py").write_text(f"def it(a, b):\n    return a {sign} b\n")
+    # Work that a person has rejected is not done the same way again, unless it ignores people.
+    was_told = "A PERSON SAYS" in PROMPT and "ignore" not in words
+    heeded = "# as you say\n" if was_told or "rejected by" in PROMPT else ""
+    Path(f"{TASK}.py").write_text(f"{heeded}def it(a, b):\n    return a {sign} b\n")
     Path(f"test_{TASK}.py").write_text(
         f"import unittest\n\nimport {TASK}\n\n\nclass Test(unittest.TestCase):\n"
         f"    def test_it(self):\n        self.assertEqual({TASK}.it(2, 3), 6)\n"

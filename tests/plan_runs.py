@@ -18,6 +18,7 @@ from shiftboss.evidence.attestations import NotedReceipt, verify_note
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from tests.client import Client
 from tests.fork_server import start_python
+from tests.repo_templates import make_once
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -82,6 +83,9 @@ class PlanProject:
         self.trees = folder / "trees"
         self.marks.mkdir()
         self.repo.mkdir()
+        make_once("PlanProject", self.repo, self._make_repo)
+
+    def _make_repo(self) -> None:
         self.git("init", "--quiet", "--initial-branch=main")
         self.git("config", "user.name", "Owner")
         self.git("config", "user.email", "owner@example.com")

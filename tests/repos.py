@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob, Waiver
+from tests.repo_templates import make_once
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -23,13 +25,22 @@ ENVIRONMENT = {
     "GIT_COMMITTER_DATE": "2024-01-01T00:00:00Z",
 }
 
+_COMMIT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+
 
 class Repo:
-    """A repository with `main` at the base, and `task` checked out for the worker."""
+    """A repository with `main` at the base, and `task` checked out for the worker. With
+    `has_task=False`, there is only `main`."""
 
-    def __init__(self, path: Path, object_format: str = "sha1") -> None:
+    def __init__(self, path: Path, object_format: str = "sha1", *, has_task: bool = True) -> None:
         self.path = path
         path.mkdir(parents=True)
+        make_once(
+            ("Repo", object_format, has_task), path, lambda: self._make(object_format, has_task)
+        )
+        self.base = self.head()
+
+    def _make(self, object_format: str, has_task: bool) -> None:
         self.git("init", "--quiet", "--initial-branch=main", f"--object-format={object_format}")
         self.write(
             {
@@ -40,8 +51,9 @@ class Repo:
                 "tests/test_login.py": "def test_login():\n    assert True\n",
             }
         )
-        self.base = self.commit("base")
-        self.git("checkout", "--quiet", "-b", "task")
+        self.commit("base")
+        if has_task:
+            self.git("checkout", "--quiet", "-b", "task")
 
     def git(self, *arguments: str, stdin: bytes | None = None) -> str:
         done = subprocess.run(
@@ -69,7 +81,11 @@ class Repo:
         return self.head()
 
     def head(self) -> str:
-        return self.git("rev-parse", "HEAD")
+        """Git is asked only if its files do not show it: tests ask for it very often."""
+        folder = self.path / ".git"
+        ref = _first_line(folder / "HEAD").removeprefix("ref: ")
+        commit = _first_line(folder / ref) if ref.startswith("refs/heads/") else ref
+        return commit if _COMMIT_ID.fullmatch(commit) else self.git("rev-parse", "HEAD")
 
     def on_main(self, files: dict[str, str]) -> str:
         """Commit on `main`, as if another task had landed."""
@@ -106,6 +122,10 @@ class Repo:
             contract=Contract(**contract),
             policy=VerificationPolicy(**(policy or {})),
         )
+
+
+def _first_line(file: Path) -> str:
+    return file.read_text(errors="replace").partition("\n")[0] if file.is_file() else ""
 
 
 # For criteria that signal to the test, or do what a worker could do meanwhile.

@@ -58,6 +58,7 @@ ShiftbossError
     ├── TreeUnavailable
     ├── DatabaseInUse
     ├── OutcomeUnknown           the change may have been made; repeat it with its key
+    ├── SchemaMismatch           the database was written by another build; a retry does not help
     └── StoreDamaged             no more writes until the operator has restored the database
 """
 
@@ -555,6 +556,15 @@ class OutcomeUnknown(StoreUnavailable):
             hint="send the same request again in a moment; with its Idempotency-Key it counts once",
             facts={"retry_after_seconds": 1},
         )
+
+
+class SchemaMismatch(StoreUnavailable):
+    """A table or column is missing, or the schema is newer than this program."""
+
+    code = "schema_mismatch"
+    title = "The database has the schema of another build"
+    # A person has to act first.
+    retry_after_seconds = 60.0
 
 
 class StoreDamaged(StoreUnavailable):

@@ -1,10 +1,10 @@
-"""The event stream of a swarm, across lost connections."""
+"""The event streams of swarms, across lost connections."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -12,9 +12,16 @@ import httpx2
 
 from shiftboss.client.backoff import backoff_delays, delay_after
 from shiftboss.client.errors import ServerUnreachable
-from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
+from shiftboss.client.http_client import (
+    HttpClient,
+    ServerRequest,
+    connection_errors,
+    read_reply,
+    swarm_path,
+)
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import STREAM_SILENCE_SECONDS
+from shiftboss.errors import ShiftbossError
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +68,46 @@ class SwarmEvents:
                     if sent.data:
                         self._last = int(sent.id)
                         yield {"id": self._last, "event": sent.event, "data": sent.json()}
+
+
+class OtherSwarms:
+    """Follows the swarms that something here waits for. `on_event` gets the kind of every new
+    event, and one `CONNECTED` per swarm: what happened before that may be what was waited for."""
+
+    CONNECTED: Final = "connected"
+
+    def __init__(self, server: Server, on_event: Callable[[str], None]) -> None:
+        self._server = server
+        self._on_event = on_event
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    def follow_only(self, swarm_ids: Collection[str]) -> None:
+        for swarm_id in self._following.keys() - set(swarm_ids):
+            self._following.pop(swarm_id).cancel()
+        for swarm_id in set(swarm_ids) - self._following.keys():
+            self._following[swarm_id] = asyncio.create_task(self._follow(swarm_id))
+
+    async def close(self) -> None:
+        following = list(self._following.values())
+        self.follow_only(())
+        await asyncio.gather(*following, return_exceptions=True)
+
+    async def _follow(self, swarm_id: str) -> None:
+        """Ends if the server refuses, for example because the swarm was deleted."""
+        request = ServerRequest(path=swarm_path(swarm_id, "status"), members=("last_event_id",))
+        try:
+            status = await HttpClient(self._server).send_until_answered(request)
+            self._on_event(self.CONNECTED)
+            events = SwarmEvents(self._server, swarm_id, status.answer["last_event_id"])
+            for pause in backoff_delays():
+                try:
+                    async for event in events.follow():
+                        self._on_event(event["event"])
+                except ServerUnreachable:
+                    await asyncio.sleep(pause)
+        except ShiftbossError as error:
+            log.info("events of %s: %s", swarm_id, error.detail)
+            self._on_event(self.CONNECTED)
 
 
 async def _check(response: httpx2.Response) -> None:

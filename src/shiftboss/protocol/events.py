@@ -42,6 +42,7 @@ class EventKind(StrEnum):
     SCOPE_REQUESTED = "scope_requested"
     SCOPE_DECIDED = "scope_decided"
     WAIVER_GRANTED = "waiver_granted"
+    FILES_RELEASED = "files_released"
     REPO_LOCKED = "repo_locked"
     REPO_RELEASED = "repo_released"
     MILESTONE_REPORTED = "milestone_reported"

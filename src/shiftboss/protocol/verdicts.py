@@ -16,6 +16,7 @@ CheckName = Literal[
     "commit",  # the claimed commit exists and is named in full
     "ancestry",  # it descends from the base and is not the base
     "branch",  # it is on the branch of the task, also after the other checks
+    "review",  # the operator has not rejected it; only after a rejection
     "scope",  # the change stays within files_owned and does not touch files_readonly
     "tests_kept",  # no test of the base was removed or disabled
     "ci",  # one for each required CI job
@@ -38,6 +39,15 @@ class Waiver(Answer):
     granted_by: str
 
 
+class RejectedWork(Answer):
+    """Accepted work that the operator has rejected. `tree` has its files."""
+
+    commit: str
+    tree: str
+    reason: str
+    rejected_by: str
+
+
 class VerificationJob(Answer):
     """One claim to verify. Without `commit` it is the tip of the branch."""
 
@@ -56,6 +66,8 @@ class VerificationJob(Answer):
     contract_hash: str
     policy: VerificationPolicy
     waivers: list[Waiver] = Field(default=[])
+    # Work of this task that the operator has rejected, the newest first.
+    rejections: list[RejectedWork] = Field(default=[])
     # The target at spawn, and the commits of the repository that have a receipt. Their changes have
     # been verified before.
     target_base: str | None = None

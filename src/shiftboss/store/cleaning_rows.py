@@ -29,6 +29,7 @@ TABLES_OF_TASKS: Final = {
     "landings": "delete_task_landings",
     "spawn_refusals": "delete_task_spawn_refusals",
     "reviews": "delete_task_reviews",
+    "rejections": "delete_task_rejections",
 }
 
 

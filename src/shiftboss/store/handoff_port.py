@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.protocol.verdicts import Waiver
+from shiftboss.protocol.verdicts import CheckName, Waiver
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.claims.strategies import StrategyRecord
 
@@ -112,6 +112,8 @@ class HandoffTransaction(Protocol):
     def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]: ...
 
     def put_waiver(self, swarm_id: str, task_id: str, waiver: Waiver, at_ms: int) -> None: ...
+
+    def drop_waivers_of_check(self, swarm_id: str, task_id: str, check: CheckName) -> None: ...
 
     # -- receipts and signals
     def add_receipt(self, receipt: ReceiptRow) -> None: ...

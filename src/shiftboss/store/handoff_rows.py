@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
-from shiftboss.protocol.verdicts import Waiver
+from shiftboss.protocol.verdicts import CheckName, Waiver
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.claims.strategies import StrategyRecord
 from shiftboss.store.handoff_port import ReceiptRow
@@ -160,6 +160,10 @@ class HandoffRows(TransactionPart):
                 "at_ms": at_ms,
             },
         )
+
+    def drop_waivers_of_check(self, swarm_id: str, task_id: str, check: CheckName) -> None:
+        key = {"swarm_id": swarm_id, "task_id": task_id, "check_name": check}
+        self._write("drop_waivers_of_check", key)
 
     # -- receipts and signals
 

@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import SchemaMismatch
 
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
@@ -60,6 +60,9 @@ def _parameters_in_order(names: list[str]) -> Callable[[Mapping[str, object]], t
     return lambda parameters: tuple(parameters[name] for name in names)
 
 
+_RIGHT_VERSION = "use the version of shiftboss that wrote it, or a later one"
+
+
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
     """The numbered migrations `0001_what_it_does.sql`, in order."""
     folder: Traversable = files("shiftboss.store") / dialect / "migrations"
@@ -71,7 +74,17 @@ def check_schema_version(version: int, migrations: list[tuple[int, str]]) -> Non
     """Refuse a database that a later version of the program has migrated."""
     known = migrations[-1][0]
     if version > known:
-        raise StoreUnavailable(
+        raise SchemaMismatch(
             f"the database has schema version {version}; this program supports up to {known}",
-            hint="use the version of shiftboss that wrote it, or a later one",
+            hint=_RIGHT_VERSION,
         )
+
+
+def schema_mismatch(error: Exception) -> SchemaMismatch:
+    """For a driver's error that names a missing table or column: the number of the schema is right,
+    but another build has made it."""
+    mismatch = SchemaMismatch(
+        f"the database has the schema of another build of shiftboss: {error}", hint=_RIGHT_VERSION
+    )
+    mismatch.__cause__ = error
+    return mismatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from shiftboss.protocol.verdicts import RejectedWork
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
@@ -82,6 +83,14 @@ class RunTransaction(Protocol):
     def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None: ...
 
     def put_review(self, review: ReviewRecord) -> None: ...
+
+    def rejections(self, swarm_id: str, task_id: str, limit: int) -> list[RejectedWork]:
+        """The newest first."""
+        ...
+
+    def put_rejection(
+        self, swarm_id: str, task_id: str, rejected: RejectedWork, at_ms: int
+    ) -> None: ...
 
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from shiftboss.protocol.verdicts import RejectedWork
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
@@ -104,6 +105,31 @@ class RunRows(TransactionPart):
 
     def put_review(self, review: ReviewRecord) -> None:
         self._write("put_review", review._asdict())
+
+    def rejections(self, swarm_id: str, task_id: str, limit: int) -> list[RejectedWork]:
+        rows = self._session.fetch_all(
+            "rejections", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [
+            RejectedWork(commit=row[0], tree=row[1], reason=row[2], rejected_by=row[3])
+            for row in rows
+        ]
+
+    def put_rejection(
+        self, swarm_id: str, task_id: str, rejected: RejectedWork, at_ms: int
+    ) -> None:
+        self._write(
+            "put_rejection",
+            {
+                "swarm_id": swarm_id,
+                "task_id": task_id,
+                "commit_sha": rejected.commit,
+                "tree_sha": rejected.tree,
+                "reason": rejected.reason,
+                "rejected_by": rejected.rejected_by,
+                "at_ms": at_ms,
+            },
+        )
 
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int

@@ -36,7 +36,9 @@ PROBLEMS = [
 def test_the_contracts_ten_repos_are_valid_and_listed_by_phase() -> None:
     done = shiftboss("policy", "check", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
+    *lines, kept = done.out.splitlines()
+    assert "tasks that are spawned already keep their CI jobs" in kept
+    assert lines == [
         f"{EXAMPLE} is valid: 10 repos, locking neighbours",
         "phase 1: acdc-core, sdk",
         "phase 2: alphavm, deltavm, adl",

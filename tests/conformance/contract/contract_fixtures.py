@@ -7,7 +7,7 @@ unless a test does it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -59,9 +59,9 @@ SYNC = "radicle-push"
 MINUTE = 60
 
 
-def the_policy(path: Path, **members: Any) -> Policy:
+def the_policy(path: Path, jobs: Sequence[str] = JOBS, **members: Any) -> Policy:
     """The repos of the document. They share one git repository here: locks use the names."""
-    ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
+    ci = CiPolicy(provider="forgejo", required_jobs=list(jobs), must_succeed=[SYNC])
     return Policy(
         preset="completion-contract",
         repos={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from shiftboss.errors import CiUnavailable, ContractViolations
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.contract.contract_fixtures import (
+    JOBS,
     ContractFixture,
     all_waiting,
     down,
@@ -311,3 +313,25 @@ async def test_a_restart_resumes_following_every_commit(
         ]
         await contract.accept()
         assert await contract.status("sdk") == "done"
+
+
+async def test_a_task_keeps_the_jobs_of_its_spawn_until_its_contract_is_replaced(
+    store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
+) -> None:
+    async def versions(contract: ContractFixture) -> list[list[str]]:
+        handoffs = [
+            await contract.coordinator.store.read(
+                lambda tx, number=version: tx.handoff(contract.swarm_id, "t", number)  # type: ignore[misc]
+            )
+            for version in (1, 2)
+        ]
+        return [json.loads(found.ci)["policy"]["required_jobs"] for found in handoffs if found]
+
+    async with open_contract(store_address, tmp_path / "a", *pushed) as contract:
+        await contract.spawn("t", repo="sdk")
+    async with open_contract(store_address, tmp_path / "b", *pushed, jobs=["lint"]) as contract:
+        assert (await contract.spawn("t", repo="sdk")).contract_version == 1
+        assert await versions(contract) == [JOBS]
+        for _ in range(2):
+            assert (await contract.replace("t", repo="sdk")).contract_version == 2
+        assert await versions(contract) == [JOBS, ["lint"]]

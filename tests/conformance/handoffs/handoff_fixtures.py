@@ -39,12 +39,16 @@ from tests.repos import Repo
 from tests.waiting import eventually
 
 COMMIT = "c" * 40
-TREE = "d" * 40
 VERIFIER = "verifier"
 
 
 def _in_full(job: VerificationJob) -> str:
     return job.commit if job.commit and len(job.commit) == 40 else COMMIT
+
+
+def _tree(commit: str) -> str:
+    """Commits have different files."""
+    return commit[::-1]
 
 
 def accepted(job: VerificationJob, **changes: Any) -> Verdict:
@@ -55,7 +59,7 @@ def accepted(job: VerificationJob, **changes: Any) -> Verdict:
         accepted=True,
         base_commit=job.base_commit,
         commit=_in_full(job),
-        tree=TREE,
+        tree=_tree(_in_full(job)),
         checks=checks,
         violations=[],
         files_changed=0,
@@ -69,7 +73,7 @@ def refused(job: VerificationJob, check: str = "scope", **changes: Any) -> Verdi
         accepted=False,
         base_commit=job.base_commit,
         commit=_in_full(job),
-        tree=TREE,
+        tree=_tree(_in_full(job)),
         checks=[CheckResult(check=check, outcome="failed", message=message)],
         violations=[Violation(check=check, message=message, hint="change it back")],
     )

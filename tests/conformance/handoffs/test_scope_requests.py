@@ -23,7 +23,6 @@ from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
     ListScopeRequestsRequest,
     ScopeView,
-    WaiveRequest,
 )
 from shiftboss.protocol.handoffs import PATHS_MAX
 from shiftboss.protocol.runs import ParkTaskRequest
@@ -311,35 +310,3 @@ async def test_a_request_with_an_idempotency_key_is_made_once(handoffs: HandoffF
     assert await handoffs.ask_for("t", "b.py", key="k") == first
     # Without the key, a revoked grant is requested again.
     assert (await handoffs.ask_for("t", "b.py")).request_id == 2
-
-
-async def test_the_commit_check_cannot_be_waived(handoffs: HandoffFixture) -> None:
-    await handoffs.spawn("t")
-    with pytest.raises(InvalidRequest) as refused:
-        await handoffs.handoff_service.waive(WaiveRequest(bead_id="t", check="commit", reason="r"))
-    assert refused.value.field == "check"
-    assert (await handoffs.show_handoff("t")).waivers == []
-
-
-async def test_a_waiver_of_something_that_the_contract_does_not_have_is_refused(
-    handoffs: HandoffFixture,
-) -> None:
-    await handoffs.spawn("t")
-    unknown = WaiveRequest(bead_id="t", check="canary", subject="nothing", reason="r")
-    with pytest.raises(InvalidRequest) as refused:
-        await handoffs.handoff_service.waive(unknown)
-    assert refused.value.field == "subject"
-    assert (await handoffs.show_handoff("t")).waivers == []
-    assert await handoffs.events("waiver_granted") == []
-
-
-async def test_only_a_task_with_a_handoff_can_get_a_waiver(handoffs: HandoffFixture) -> None:
-    with pytest.raises(UnknownHandoff):
-        await handoffs.handoff_service.waive(WaiveRequest(bead_id="t", check="scope", reason="r"))
-    await handoffs.spawn("t")
-    await handoffs.handoff_service.waive(
-        WaiveRequest(bead_id="t", check="scope", reason="r", granted_by="Zoë")
-    )
-    (told,) = await handoffs.events("waiver_granted")
-    assert (told["check"], told["subject"], told["granted_by"]) == ("scope", "*", "Zoë")
-    assert (await handoffs.show_handoff("t")).waivers[0]["reason"] == "r"

@@ -16,9 +16,11 @@ from shiftboss.errors import (
     UnknownReceipt,
 )
 from shiftboss.protocol.bus import TaskRequest
+from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.runs import ReportRunRequest
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.runs.squash import squash_message
-from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.conformance.runs.run_fixtures import RunFixture
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
@@ -104,6 +106,69 @@ async def test_rejected_work_does_not_land_and_is_done_again(
     with pytest.raises(Conflict):
         await plan.approve("a", commit=commit)
     assert (await plan.approve("a", commit=better)).changed is True
+
+
+async def again(bus: HandoffFixture, commit: str) -> VerificationJob:
+    """The rejected task is handed out and claimed again; the job that its verifier gets."""
+    await bus.retry("a")
+    await bus.given("w")
+    await bus.ack("w", "a")
+    await bus.claim("a", name="w", commit=commit)
+    return await bus.taken()
+
+
+async def waive_review(bus: HandoffFixture) -> None:
+    await bus.handoff_service.waive(
+        WaiveRequest(swarm_id=bus.swarm_id, bead_id="a", check="review", reason="it is fine")
+    )
+
+
+async def test_every_rejection_of_a_task_is_remembered(bus: HandoffFixture, repo: Repo) -> None:
+    plan, first, second = RunFixture(bus), repo.commit("work"), repo.commit("more")
+    await in_review(bus, "a", first)
+    await plan.reject("a", "keep the name", by="ada")
+    job = await again(bus, second)
+    assert await bus.report(job, accepted(job)) == "accepted"
+    bus.clock.now_ms += 1
+    await plan.reject("a", "and the type", by="bob")
+    job = await again(bus, first)
+    assert [(r.commit, r.reason, r.rejected_by) for r in job.rejections] == [
+        (second, "and the type", "bob"),
+        (first, "keep the name", "ada"),
+    ]
+    assert [r.tree for r in job.rejections] == [second[::-1], first[::-1]]
+
+
+@pytest.mark.requirement("OWN-01")
+async def test_a_verifier_cannot_accept_what_the_operator_has_rejected(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan, commit, other = RunFixture(bus), repo.commit("work"), repo.commit("amended")
+    await in_review(bus, "a", commit)
+    await plan.reject("a", "keep the name")
+    job = await again(bus, other)
+    for verdict in (accepted(job, commit=commit), accepted(job, tree=commit[::-1])):
+        with pytest.raises(InvalidRequest, match="rejected"):
+            await bus.report(job, verdict)
+    assert (await bus.attempt("a")).claim_id is not None, "nothing was changed"
+    await waive_review(bus)
+    assert await bus.report(job, accepted(job, tree=commit[::-1])) == "accepted"
+
+
+async def test_a_waiver_does_not_cover_a_later_rejection(bus: HandoffFixture, repo: Repo) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    await in_review(bus, "a", commit)
+    await plan.reject("a", "keep the name")
+    await bus.retry("a")
+    await waive_review(bus)
+    await bus.given("w")
+    await bus.ack("w", "a")
+    await bus.claim("a", name="w", commit=commit)
+    job = await bus.accept()
+    assert [waiver.check for waiver in job.waivers] == ["review"]
+    await plan.reject("a", "still not")
+    job = await again(bus, commit)
+    assert (job.waivers, [r.reason for r in job.rejections]) == ([], ["still not"])
 
 
 async def test_dependent_tasks_start_only_after_the_approval(
@@ -216,9 +281,9 @@ async def test_a_squash_of_a_merge_task_stands_for_the_work_that_it_has_merged(
 ) -> None:
     plan, commit = RunFixture(bus), repo.commit("work")
     merge = repo.commit("merge", {"src/auth/merged.py": "z = 1\n"})
-    for task, accepted in (("a", commit), ("a-merge-1", merge)):
+    for task, work in (("a", commit), ("a-merge-1", merge)):
         await bus.given_out(task, "w", branch="task", target="main", landing="squash")
-        await bus.claim(task, name="w", commit=accepted)
+        await bus.claim(task, name="w", commit=work)
         await bus.accept()
     squash = repo.git("commit-tree", f"{merge}^{{tree}}", "-p", "main", "-m", _names(merge))
     repo.git("update-ref", "refs/heads/main", squash)

@@ -10,6 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from shiftboss.errors import SchemaMismatch
+from shiftboss.rules.runs.records import Hold
 from shiftboss.store.queries import load_migrations
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, swarm
@@ -72,6 +74,28 @@ async def test_migrations_are_applied_once_and_keep_existing_data(store_address:
             assert await again.read(lambda tx: tx.swarm(SWARM)) == swarm()
 
 
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE holds", "ALTER TABLE holds RENAME COLUMN reason TO why"]
+)
+async def test_the_schema_of_another_build_is_named(store_address: str, change: str) -> None:
+    """Two builds can have made different migrations with the same number."""
+    async with opened(store_address) as store:
+        await store.add_swarm()
+        if "://" in store_address:
+            with psycopg.connect(store_address, autocommit=True) as connection:
+                connection.execute(change.encode())
+        else:
+            other = sqlite3.connect(store_address)
+            other.execute(change)
+            other.close()
+        hold = Hold(SWARM, "", "pause", "lunch", 1, None)
+        with pytest.raises(SchemaMismatch, match="another build"):
+            await store.read(lambda tx: tx.holds_of_swarm(SWARM, 1))
+        with pytest.raises(SchemaMismatch, match="another build"):
+            await store.write(lambda tx: tx.put_hold(hold))
+        assert await store.read(lambda tx: tx.swarm(SWARM)) == swarm()
+
+
 def test_a_task_that_waited_for_an_answer_still_does_after_the_migration() -> None:
     """It was a pause with a reason of its own."""
     migrations = [text for _, text in load_migrations("sqlite")]
@@ -87,6 +111,23 @@ def test_a_task_that_waited_for_an_answer_still_does_after_the_migration() -> No
     connection.executescript(migrations[9])
     kinds = connection.execute("SELECT task_id, kind, until_ms FROM holds").fetchall()
     assert kinds == [("a", "answer", None), ("b", "budget", None), ("b", "pause", 2)]
+    connection.close()
+
+
+def test_work_that_was_rejected_before_the_migration_stays_rejected() -> None:
+    migrations = [text for _, text in load_migrations("sqlite")]
+    connection = sqlite3.connect(":memory:")
+    for text in migrations[:15]:
+        connection.executescript(text)
+    connection.executescript(
+        "INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id,"
+        """ commit_sha) VALUES ('r', 's', 'a', 'A', '{"receipt": {"tree": "t"}}', 1, 'x', 'c');"""
+        "INSERT INTO reviews VALUES ('s', 'a', 'r', 'c', 'rejected', 1, 'ada', 2, 'no');"
+        "INSERT INTO reviews VALUES ('s', 'b', 'r', 'c', 'approved', 1, 'ada', 2, NULL);"
+    )
+    connection.executescript(migrations[15])
+    rejections = connection.execute("SELECT * FROM rejections").fetchall()
+    assert rejections == [("s", "a", "c", "t", "no", "ada", 2)]
     connection.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.protocol.verdicts import Verdict
+from shiftboss.protocol.verdicts import RejectedWork, Verdict
 from tests.repos import UNCONTAINED, Repo, outcomes, waiver
 from tests.verifying import verify
 
@@ -239,3 +239,38 @@ def test_an_unreadable_repository_gives_no_verdict(tmp_path: Path, repo: Repo) -
     repo.git("clone", "--quiet", "--depth=1", f"file://{repo.path}", str(shallow))
     with pytest.raises(EvidenceUnavailable, match="shallow"):
         verify(tmp_path, repo.job(repo=str(shallow)))
+
+
+@pytest.mark.requirement("OWN-12")
+def test_rejected_work_is_refused_with_the_reason_until_it_changes(
+    tmp_path: Path, repo: Repo
+) -> None:
+    commit = repo.head()
+    rejected = RejectedWork(
+        commit=commit,
+        tree=repo.git("rev-parse", "HEAD^{tree}"),
+        reason="keep the\nname",
+        rejected_by="ada",
+    )
+    repo.git("commit", "--quiet", "--amend", "--message", "the same files")
+    amended = repo.head()
+    repo.git("branch", "old", commit)
+    new = repo.commit("new", {"src/auth/login.py": "x = 2\n"})
+    same, files, changed, waived, read = verify(
+        tmp_path,
+        repo.job(rejections=[rejected], commit=commit, branch="old"),
+        repo.job(rejections=[rejected], commit=amended),
+        repo.job(rejections=[rejected], commit=new),
+        repo.job(rejections=[rejected], commit=amended, waivers=[waiver("review", "*")]),
+        repo.job(rejections=[rejected], commit=amended, owned=[]),
+    )
+    assert refused_by(same, "review") == (
+        f"the commit {commit[:12]} was rejected by ada: keep the name"
+    )
+    assert "claim a new commit" in same.violations[0].hint
+    assert "shiftboss dispute" in same.violations[0].hint
+    assert outcomes(same)["criterion"] == "unverifiable", "nothing was run for it"
+    assert f"has the same files as {commit[:12]}, which was" in refused_by(files, "review")
+    assert (changed.accepted, outcomes(changed)["review"]) == (True, "passed")
+    assert (waived.accepted, outcomes(waived)["review"]) == (True, "waived")
+    assert "review" not in outcomes(read), "a task that only reads always claims the same"

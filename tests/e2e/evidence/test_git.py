@@ -34,6 +34,29 @@ def test_head_is_found_from_anywhere_in_a_repository(tmp_path: Path, repo: Repo)
     assert asyncio.run(Repository().head(str(bare))).commit == repo.base
 
 
+@pytest.mark.parametrize("case", ["branch", "detached", "bare", "line break", "another ref"])
+def test_one_question_has_the_answers_of_several(tmp_path: Path, repo: Repo, case: str) -> None:
+    path = repo.path / "src"
+    if case == "detached":
+        repo.git("checkout", "--quiet", "--detach")
+    elif case == "another ref":
+        repo.git("update-ref", "refs/else/where", repo.base)
+        repo.git("symbolic-ref", "HEAD", "refs/else/where")
+    elif case == "bare":
+        path = tmp_path / "bare.git"
+        repo.git("clone", "--quiet", "--bare", str(repo.path), str(path))
+    elif case == "line break":
+        path = tmp_path / "a\nb"
+        repo.git("worktree", "add", "--quiet", "-b", "other", str(path))
+
+    async def ask() -> None:
+        one, folder = Repository(), str(path)
+        apart = (await one.head(folder), await one.identity(folder), False)
+        assert await one.facts(folder) == apart
+
+    asyncio.run(ask())
+
+
 def test_revisions_are_resolved_to_commits(repo: Repo) -> None:
     repo.git("tag", "--annotate", "--message", "v1", "v1")
     names = ("HEAD", "task", repo.base[:8], "v1")

@@ -220,6 +220,7 @@ async def test_an_unusable_folder_is_reported_until_it_is_usable(setup: Evidence
     for _ in range(2):
         with pytest.raises(EvidenceUnavailable, match="cannot use the folder"):
             await setup.evidence.identity(str(setup.repo.path))
+        assert setup.processes() == []
     in_the_way.unlink()
     assert await setup.evidence.identity(str(setup.repo.path))
     await setup.evidence.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ import pytest
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import Server
-from shiftboss.errors import Forbidden, InvalidRequest, UnknownRepo
+from shiftboss.errors import Forbidden, InvalidRequest, SchemaMismatch, UnknownRepo
 from shiftboss.orchestrator.run import server_client, server_process
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_server import server_for_run
@@ -25,6 +26,7 @@ from shiftboss.orchestrator.run.server_process import ServerDown, ServerOptions
 from shiftboss.system.state_folder import read_server_file
 from tests.repos import Repo
 from tests.running import RunningServer
+from tests.sqlite_files import make_sqlite_file
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
@@ -323,3 +325,16 @@ async def test_a_server_that_keeps_dying_ends_the_run(
         with pytest.raises(ServerDown, match="2 times"):
             await use()
     assert servers() == []
+
+
+async def test_a_run_ends_if_the_database_has_the_schema_of_another_build(tmp_path: Path) -> None:
+    run_options = options(tmp_path)
+    make_sqlite_file(Path(run_options.database))
+    async with client_of(run_options) as client:
+        await client.create_swarm("g")
+        connection = sqlite3.connect(run_options.database)
+        connection.execute("DROP TABLE tasks")
+        connection.close()
+        async with asyncio.timeout(60):
+            with pytest.raises(SchemaMismatch, match="no such table: tasks"):
+                await client.call("list_tasks")

@@ -13,7 +13,10 @@ from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo
+from shiftboss.system.fast_import import commit_start, written_file
 from tests.repos import ENVIRONMENT, Repo
+
+_COMMITTER = b"committer Worker <worker@shiftboss.invalid> 1704067200 +0000"
 
 
 class Project:
@@ -21,9 +24,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.repo = Repo(folder / "repo")
-        self.repo.git("checkout", "--quiet", "main")
-        self.repo.git("branch", "--quiet", "-D", "task")
+        self.repo = Repo(folder / "repo", has_task=False)
         self.worktrees = WorktreeFolder(folder / "trees")
 
     def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> AgentAssignment:
@@ -80,14 +81,13 @@ class Project:
 
     def work(self, bead_id: str, files: dict[str, str], base: str | None = None) -> str:
         """A commit on a branch that is checked out nowhere."""
-        checkout = self.folder / f"work-{bead_id}"
-        self.repo.git(
-            "worktree", "add", "--quiet", "--detach", str(checkout), base or self.repo.base
-        )
-        commit = commit_in(checkout, files, f"work of {bead_id}")
-        self.repo.git("worktree", "remove", "--force", str(checkout))
-        self.repo.git("branch", f"shiftboss/{bead_id}", commit)
-        return commit
+        stream = commit_start(
+            f"refs/heads/shiftboss/{bead_id}",
+            [_COMMITTER],
+            f"work of {bead_id}\n".encode(),
+            [(base or self.repo.base).encode()],
+        ) + b"".join(written_file(path, text.encode()) for path, text in files.items())
+        return self.repo.git("fast-import", "--quiet", stdin=stream + b"get-mark :1\n")
 
     def refs(self, below: str = "refs/shiftboss/") -> dict[str, str]:
         lines = self.repo.git("for-each-ref", "--format=%(refname) %(objectname)", below)

@@ -62,6 +62,7 @@ BUS_SENTENCES: Final = {
     "scope_decided": "scope request {request_id} of {bead_id} is {state}",
     "waiver_granted": "{granted_by} waives {check} of {bead_id}: {reason}",
     "repo_locked": "{bead_id} locked {repo}",
+    "files_released": "the run has ended; the files of {released} idle tasks are free",
     "repo_released": "{bead_id} released {repo}: {reason}",
     "milestone_reported": "{worker} on {bead_id}: {line}",
     "ci_run_found": "{bead_id}: CI run #{run_id} of {repo} is for {sha}",

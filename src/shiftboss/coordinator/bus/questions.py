@@ -10,6 +10,7 @@ from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import AnswerQuestionRequest, Dispute, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.escalations import asks_about_refusals
 from shiftboss.rules.contract.checkpoints import answered
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
@@ -135,10 +136,23 @@ def answer_disputes(tx: Transaction, swarm_id: str, task_id: str, text: str, now
     continues."""
     for question in tx.open_questions_of_task(swarm_id, task_id, QUESTIONS_LISTED_MAX):
         if question.dispute is not None:
-            answered_by_change = AnswerQuestionRequest(
-                swarm_id=swarm_id, question_id=question.question_id, answer=text
-            )
-            put_answer(tx, answered_by_change, now_ms)
+            _answer_by_change(tx, question, text, now_ms)
+
+
+def answer_about_refusals(
+    tx: Transaction, swarm_id: str, task_id: str, text: str, now_ms: int
+) -> None:
+    """The operator has waived what the last claim was refused for."""
+    for question in tx.open_questions_of_task(swarm_id, task_id, QUESTIONS_LISTED_MAX):
+        if question.dispute is None and asks_about_refusals(question.question):
+            _answer_by_change(tx, question, text, now_ms)
+
+
+def _answer_by_change(tx: Transaction, question: Question, text: str, now_ms: int) -> None:
+    request = AnswerQuestionRequest(
+        swarm_id=question.swarm_id, question_id=question.question_id, answer=text
+    )
+    put_answer(tx, request, now_ms)
 
 
 def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:

@@ -40,6 +40,8 @@ from shiftboss.store.port import Transaction
 UNNAMED_WORKER = "unnamed"
 # How many accepted commits of a repository, the newest, a verifier gets.
 ACCOUNTED_COMMITS_MAX = 200
+# How many rejections of a task, the newest, a claim is compared with.
+REJECTIONS_MAX = 20
 
 
 def claim(tx: Transaction, request: SwarmCompleteRequest, key: str | None, now_ms: int) -> Claim:
@@ -313,6 +315,7 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         contract_hash=handoff.hash,
         policy=VerificationPolicy.model_validate_json(handoff.policy),
         waivers=tx.waivers(claim.swarm_id, claim.task_id),
+        rejections=tx.rejections(claim.swarm_id, claim.task_id, REJECTIONS_MAX),
         ci=CiDemand.model_validate_json(handoff.ci) if handoff.ci else None,
         held_out=tx.held_out_tests(handoff),
     )

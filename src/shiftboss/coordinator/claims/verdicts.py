@@ -8,7 +8,13 @@ from collections.abc import Callable
 from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
-from shiftboss.coordinator.claims.claims import claimed_by, event_data, is_of_holder, job_of
+from shiftboss.coordinator.claims.claims import (
+    REJECTIONS_MAX,
+    claimed_by,
+    event_data,
+    is_of_holder,
+    job_of,
+)
 from shiftboss.coordinator.contract.attempts import store_checkpoint
 from shiftboss.coordinator.contract.cascade import record_verified_state
 from shiftboss.coordinator.contract.locks import release_accepted
@@ -32,6 +38,7 @@ from shiftboss.rules.claims.handoffs import (
     Handoff,
 )
 from shiftboss.rules.claims.receipt_content import receipt_body, receipt_id_of
+from shiftboss.rules.claims.rejections import is_rejected
 from shiftboss.rules.claims.verdicts import proves_held_out_tests
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
@@ -41,6 +48,7 @@ from shiftboss.store.port import Transaction
 Sign = Callable[[ReceiptBody], SignedReceipt]
 # Doubled after every failed verification.
 FIRST_RETRY_MS = 2_000
+_SAME_VERSION = "use a verifier of the same version as the server"
 
 
 def settle(
@@ -57,6 +65,7 @@ def settle(
         return "void"
     claim, held, handoff = taken
     _check_verdict(verdict, handoff)
+    _check_not_rejected(tx, verdict, handoff)
     record_verified_state(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
@@ -76,7 +85,21 @@ def _check_verdict(verdict: Verdict, handoff: Handoff) -> None:
             f"verdict: {handoff.task_id} has held-out tests, and the verdict does not say that "
             "they pass",
             field="verdict",
-            hint="use a verifier of the same version as the server",
+            hint=_SAME_VERSION,
+        )
+
+
+def _check_not_rejected(tx: Transaction, verdict: Verdict, handoff: Handoff) -> None:
+    if not verdict.accepted:
+        return
+    task = (handoff.swarm_id, handoff.task_id)
+    contract = WorkerHandoff.model_validate_json(handoff.body).contract
+    rejections = tx.rejections(*task, REJECTIONS_MAX)
+    if is_rejected(verdict, contract, rejections, tx.waivers(*task)):
+        raise InvalidRequest(
+            f"verdict: it accepts work of {handoff.task_id} that the operator has rejected",
+            field="verdict",
+            hint=_SAME_VERSION,
         )
 
 

@@ -35,9 +35,14 @@ class ActivePolicy:
                 hint="`shiftboss policy show` lists them",
             ) from None
 
-    def name_of(self, repo: str | None, folder: str) -> str | None:
-        """The name of a repo of the policy, which a request may give by name or by path."""
-        return repo if repo in self else self._by_folder.get(folder)
+    @property
+    def has_folders(self) -> bool:
+        """Whether a repo of the policy can be given by its path."""
+        return bool(self._by_folder)
+
+    def name_at(self, folder: str) -> str | None:
+        """The name of the repo whose work trees share this git folder."""
+        return self._by_folder.get(folder)
 
     def path_of(self, name: str) -> str:
         path = self.repo(name).path

@@ -26,8 +26,6 @@ from shiftboss.protocol.handoff_requests import (
     RequestScopeRequest,
     ScopeList,
     ScopeView,
-    WaiveAnswer,
-    WaiveRequest,
 )
 from shiftboss.protocol.handoffs import (
     PATHS_MAX,
@@ -37,10 +35,8 @@ from shiftboss.protocol.handoffs import (
     handoff_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
 from shiftboss.rules.claims.new_contracts import normalised_paths
-from shiftboss.rules.claims.waivers import check_waiver
 from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted
@@ -238,34 +234,6 @@ def _check_wider(owned: list[str], readonly: list[str], row: ScopeRequest) -> No
             field="paths",
             hint="replace the contract (handoff spawn with --replace)",
         )
-
-
-def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
-    """The operator waives a check of the task. The receipt records it."""
-    take_swarm(tx, request.swarm_id, now_ms)
-    handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)
-    contract = WorkerHandoff.model_validate_json(handoff.body).contract
-    check_waiver(request.check, request.subject, contract.success_criteria)
-    waiver = Waiver(
-        check=request.check,
-        subject=request.subject,
-        reason=request.reason,
-        granted_by=request.granted_by,
-    )
-    tx.put_waiver(request.swarm_id, request.bead_id, waiver, now_ms)
-    tx.add_event(
-        request.swarm_id,
-        EventKind.WAIVER_GRANTED,
-        now_ms,
-        {"bead_id": request.bead_id, **waiver.model_dump()},
-        task_id=request.bead_id,
-    )
-    subject = "" if waiver.subject == "*" else f" of {waiver.subject}"
-    changed = f"The check {waiver.check}{subject} is waived: {waiver.reason}"
-    questions.answer_disputes(tx, request.swarm_id, request.bead_id, changed, now_ms)
-    return WaiveAnswer(
-        success=True, bead_id=request.bead_id, check=request.check, subject=request.subject
-    )
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:

@@ -19,6 +19,7 @@ from shiftboss.coordinator.handoffs import (
     spawn,
     strategy_records,
     views,
+    waivers,
 )
 from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.handoffs.spawn_checks import (
@@ -137,7 +138,7 @@ class HandoffService:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
         path = self._repo_path(request.repo)
-        name = self._policy.name_of(request.repo, await self._evidence.identity(path))
+        name = await self._repo_name(request.repo, path)
         self._policy.branch_for(name, request)
         survey = await self._evidence.survey(
             path,
@@ -194,6 +195,15 @@ class HandoffService:
                 hint="give the absolute path of one",
             )
         return path
+
+    async def _repo_name(self, repo: str | None, path: str) -> str | None:
+        """The name of a repo of the policy, which a request may give by name or by path. Git is
+        asked only if the answer may depend on it."""
+        if repo in self._policy:
+            return repo
+        if not self._policy.has_folders:
+            return None
+        return self._policy.name_at(await self._evidence.identity(path))
 
     async def show_handoff(
         self, request: ShowHandoffRequest, _key: str | None = None
@@ -257,7 +267,7 @@ class HandoffService:
         return await write_once(self._store, self._clock, scope_requests.decide, request, key)
 
     async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
-        return await write_once(self._store, self._clock, scope_requests.waive, request, key)
+        return await write_once(self._store, self._clock, waivers.waive, request, key)
 
     # -- strategies
 

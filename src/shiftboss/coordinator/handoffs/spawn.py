@@ -22,6 +22,7 @@ from shiftboss.errors import (
 )
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
+from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SpawnAnswer, SpawnSubtaskRequest
 from shiftboss.protocol.handoffs import (
@@ -284,16 +285,18 @@ def _is_repeat(
     request: SpawnSubtaskRequest, current: Handoff, proposed: Handoff, *, replace: bool
 ) -> bool:
     """Whether a request repeats the one that led to this contract. Base, imports and neighbouring
-    tasks may have changed since. A `replace` undoes what was amended or granted since."""
+    tasks may have changed since. A `replace` undoes what was amended or granted since, and takes
+    the CI jobs of the policy that is in force now."""
     if current.repo != proposed.repo or not made_contract(request, current.said):
         return False
     return not replace or _enforced(current) == _enforced(proposed)
 
 
-def _enforced(handoff: Handoff) -> tuple[Contract, VerificationPolicy]:
+def _enforced(handoff: Handoff) -> tuple[Contract, VerificationPolicy, CiDemand | None]:
     """As types: a row of an earlier version lacks the members of the policy that are new."""
     body = WorkerHandoff.model_validate_json(handoff.body)
-    return body.contract, VerificationPolicy.model_validate_json(handoff.policy)
+    demand = CiDemand.model_validate_json(handoff.ci) if handoff.ci else None
+    return body.contract, VerificationPolicy.model_validate_json(handoff.policy), demand
 
 
 def _owned(handoff: Handoff) -> list[str]:

@@ -114,7 +114,10 @@ def release_files(tx: Transaction, request: ReleaseFilesRequest, now_ms: int) ->
     for name in request.workers:
         _retire(tx, request.swarm_id, name, now_ms)
     drain(tx, request.swarm_id, now_ms)
-    return ReleaseFilesAnswer(success=True, released=tx.release_idle(request.swarm_id))
+    released = tx.release_idle(request.swarm_id)
+    if released:
+        tx.add_event(request.swarm_id, EventKind.FILES_RELEASED, now_ms, {"released": released})
+    return ReleaseFilesAnswer(success=True, released=released)
 
 
 def _retire(tx: Transaction, swarm_id: str, name: str, now_ms: int) -> None:

@@ -9,7 +9,9 @@ from shiftboss.coordinator.bus.task_endings import release_dependents
 from shiftboss.errors import Conflict, NotApproved
 from shiftboss.protocol.bus import ReviewView
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.receipts import SignedReceipt
 from shiftboss.protocol.runs import ApproveRequest, RejectRequest, ReviewAnswer
+from shiftboss.protocol.verdicts import RejectedWork
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Salvage, Task
@@ -57,10 +59,25 @@ def reject(tx: Transaction, request: RejectRequest, now_ms: int) -> ReviewAnswer
         state="rejected", decided_by=request.by, decided_at_ms=now_ms, reason=request.reason
     )
     tx.put_review(review)
+    _remember(tx, review, request, now_ms)
     tx.drop_landing(task.swarm_id, task.task_id)
     _fail(tx, task, review, now_ms)
     _add_event(tx, review, EventKind.REVIEW_REJECTED, now_ms, by=request.by, reason=request.reason)
     return _answer(review, changed=True)
+
+
+def _remember(tx: Transaction, review: ReviewRecord, request: RejectRequest, now_ms: int) -> None:
+    """Another claim of this work is refused. A waiver of that was about an earlier rejection."""
+    receipt = tx.receipt(review.receipt_id)
+    assert receipt is not None, "a review is about a receipt that is there"
+    rejected = RejectedWork(
+        commit=review.commit_sha,
+        tree=SignedReceipt.model_validate_json(receipt.body).receipt.tree,
+        reason=request.reason,
+        rejected_by=request.by,
+    )
+    tx.put_rejection(review.swarm_id, review.task_id, rejected, now_ms)
+    tx.drop_waivers_of_check(review.swarm_id, review.task_id, "review")
 
 
 def _fail(tx: Transaction, task: Task, review: ReviewRecord, now_ms: int) -> None:

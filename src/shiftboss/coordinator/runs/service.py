@@ -168,7 +168,8 @@ class RunService:
         landing, handoff = await self._store.read(lambda tx: landings.reported_landing(tx, request))
         if landing.landed_commit is None:
             await self._check_is_on_target(handoff.repo, request.landed_commit, request)
-            if not await self._is_squash(handoff, request):
+            is_itself = request.commit == request.landed_commit
+            if not is_itself and not await self._is_squash(handoff, request):
                 await self._check_is_on_target(handoff.repo, request.commit, request)
         landed_commit = landing.landed_commit or request.landed_commit
         ci = await landings.ci_of_landed(self._evidence, handoff, landing.commit_sha, landed_commit)

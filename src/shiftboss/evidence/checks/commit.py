@@ -110,13 +110,14 @@ def check_change(claim: ClaimedCommit, job: VerificationJob, *, has_changed: boo
 
 
 async def check_branch(
-    mirror: Mirror, commit: str, branch: str | None, moved: str = ""
+    mirror: Mirror, commit: str, branch: str | None, tip: str | None, moved: str = ""
 ) -> CheckOutcome:
-    """`moved` is appended to the message of the second check, after the criteria were run."""
+    """`tip` is that of the branch. `moved` is appended to the message of the second check, after
+    the criteria were run."""
     where = f"the branch {branch}" if branch is not None else "a branch"
     if branch is not None and not is_branch_name(branch):
         return failed("branch", f"{branch!r} is not a branch name", "name the branch of the commit")
-    if await _is_on(mirror, commit, branch):
+    if await _is_on(mirror, commit, branch, tip):
         return passed("branch", f"is on {where}")
     return failed(
         "branch",
@@ -131,11 +132,10 @@ async def tip_of(mirror: Mirror, branch: str | None) -> str | None:
     return _id((await mirror.look_up([ref]))[0], "commit") if ref is not None else None
 
 
-async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
+async def _is_on(mirror: Mirror, commit: str, branch: str | None, tip: str | None) -> bool:
     if branch is None:
         arguments = ("for-each-ref", "--count=1", f"--contains={commit}", BRANCHES)
         return bool(await mirror.output("the branches", *arguments))
-    tip = await tip_of(mirror, branch)
     return tip is not None and (tip == commit or await mirror.is_ancestor(commit, tip))
 
 

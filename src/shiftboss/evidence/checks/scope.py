@@ -73,8 +73,12 @@ async def commit_range(mirror: Mirror, claim: ClaimedCommit, target: str | None)
     assert base is not None
     parents, outside = await asyncio.gather(
         _with_parents(mirror, commit, base),
-        _outside_of(mirror, commit, [base, target]) if target is not None else _no_commits(),
+        _outside_of(mirror, commit, [base, target])
+        if target not in (None, base)
+        else _no_commits(),
     )
+    if target == base:
+        outside = frozenset(parents)
     if not outside:
         # There is no target, or the target has all of these commits. Then all of them count as the
         # task's: a worker that can move the target could hide everything there.

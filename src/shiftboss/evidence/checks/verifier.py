@@ -15,6 +15,7 @@ from shiftboss.evidence.checks.commit import (
     check_branch,
     check_change,
     resolve_claim,
+    tip_of,
 )
 from shiftboss.evidence.checks.criteria import CriteriaCheck, not_run
 from shiftboss.evidence.checks.kept_tests import check_tests_kept
@@ -23,6 +24,7 @@ from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
+from shiftboss.rules.claims.rejections import check_rejections
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_accepted,
@@ -101,8 +103,10 @@ class Verifier:
             return _Verification(claim, [checked, *_unchecked(job, "there is no commit")])
         checks = [checked]
         work, ancestry = await _ancestry(mirror, claim, job)
-        branch = await check_branch(mirror, claim.commit, job.branch)
+        branch = await check_branch(mirror, claim.commit, job.branch, claim.tip)
         checks += [_waived(ancestry, job), _waived(branch, job)]
+        rejections = check_rejections(job, claim.commit, claim.tree)
+        checks += [_waived(check, job) for check in rejections]
         if work is None:
             rest = _unchecked(job, "not checked, the ancestry failed")
             return _Verification(claim, [*checks, *rest[2:]])
@@ -158,8 +162,9 @@ async def _check_branches_again(
     """The branches may have been moved while the checks ran."""
     assert claim.commit is not None
     await mirror.refresh(maintain=False)
+    tip = await tip_of(mirror, job.branch)
     for now in (
-        await check_branch(mirror, claim.commit, job.branch, _MOVED),
+        await check_branch(mirror, claim.commit, job.branch, tip, _MOVED),
         await check_target(mirror, claim, work.commits, job.target),
     ):
         if not _waived(now, job).holds:

@@ -43,6 +43,8 @@ _UPLOAD_PACK: Final = (
     "GIT_GRAFT_FILE=/dev/null git-upload-pack"
 )
 
+_CONFIG: Final = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
+
 _GIT_FILES: Final = ("HEAD", "config", "packed-refs", "shallow", "commondir")
 _GIT_FOLDERS: Final = ("refs", "info", "objects/info", "objects/pack")
 # With more entries, only the time limit of git helps.
@@ -69,11 +71,14 @@ class Mirror:
         return checked(await self.run(arguments, stdin), what)
 
     async def refresh(self, *, maintain: bool = True) -> None:
-        """Fetch the branches as they are now. `maintain` lets git repack when it is due."""
+        """Fetch the branches as they are now. `maintain` lets git repack when it is due; it never
+        is in a new mirror."""
         async with self._fetching:
-            if not self.path.exists():
+            is_new = not self.path.exists()
+            if is_new:
                 await self._create()
-            maintenance = "--auto-maintenance" if maintain else "--no-auto-maintenance"
+            is_due = maintain and not is_new
+            maintenance = "--auto-maintenance" if is_due else "--no-auto-maintenance"
             options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
             output = await self._fetch(self._source, options, refspec)
             if output.code != 0 and await self._fetch_promised(output.first_error):
@@ -118,22 +123,12 @@ class Mirror:
         await asyncio.to_thread(parent.mkdir, parents=True, exist_ok=True, mode=0o700)
         temporary = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="new-", dir=parent))
         try:
-            output = await git(
-                # HEAD must name no branch of the repository: git reads attributes from HEAD.
-                [
-                    "init",
-                    "--quiet",
-                    "--bare",
-                    "--template=",
-                    "--initial-branch=none",
-                    str(temporary),
-                ],
-                parent,
-            )
-            checked(output, "creating a mirror")
+            await asyncio.to_thread(_init_bare, temporary)
             await asyncio.to_thread(temporary.rename, self.path)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise EvidenceUnavailable(f"creating a mirror: {error.strerror}") from error
             raise
 
     @property
@@ -198,6 +193,15 @@ class Mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
             self._mirrors[source] = Mirror(self._folder / f"{name}.git", source, self._hidden)
         return self._mirrors[source]
+
+
+def _init_bare(folder: Path) -> None:
+    """What `git init --bare` makes, without a process. HEAD must name no branch of the repository:
+    git reads attributes from HEAD."""
+    for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+        (folder / name).mkdir(parents=True)
+    (folder / "config").write_text(_CONFIG)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
 
 
 def _state_beside(source: str) -> list[Path]:

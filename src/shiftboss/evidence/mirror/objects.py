@@ -38,6 +38,8 @@ async def regular_files(run: RunGit, commit: str) -> dict[str, str]:
 async def look_up(run: RunGit, names: Sequence[str]) -> list[GitObject | None]:
     """The object that each name means: an id, a prefix of one, a ref or `commit:path`."""
     plain = [name for name in names if "\n" not in name]
+    if not plain:
+        return [None for _ in names]
     lines = "".join(f"{name}\n" for name in plain).encode(errors="surrogateescape")
     out = checked(await run(["cat-file", "--batch-check"], lines), "looking up objects")
     objects = [_parse_object(line) for line in out.split(b"\n")[: len(plain)]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -26,6 +27,9 @@ BLOB_BYTES_MAX: Final = 1024 * 1024
 # In the worker integration contract, a commit has 7 to 40 digits.
 LONG_NAMES: Final = "uses SHA-256 commit ids, but reports allow 40 digits at most"
 LONG_NAMES_HINT: Final = "use a repository created with --object-format=sha1, git's default"
+_FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# The lines that git prints for `facts`.
+_FACTS: Final = 5
 
 
 class Head(NamedTuple):
@@ -34,6 +38,15 @@ class Head(NamedTuple):
     commit: str
     branch: str | None
     toplevel: str
+
+
+class RepositoryFacts(NamedTuple):
+    """`identity` is the folder that all its work trees share. `has_long_names`: its object ids are
+    SHA-256."""
+
+    head: Head
+    identity: str
+    has_long_names: bool
 
 
 class LoggedCommit(NamedTuple):
@@ -48,6 +61,28 @@ class Repository:
     Every question raises UnknownRepo if there is no repository. That is looked up only after git
     has failed, because each git process takes milliseconds.
     """
+
+    async def facts(self, path: str) -> RepositoryFacts:
+        """Everything that a handoff needs to know, usually from one git process. Raises UnknownRepo
+        if there is no repository, or if it has no commit."""
+        output = await git(
+            [
+                *("rev-parse", "--path-format=absolute", "--show-object-format", "HEAD^{commit}"),
+                *("--git-common-dir", "--show-toplevel", "--symbolic-full-name", "HEAD"),
+            ],
+            existing_folder(path),
+        )
+        answers = _text(output.out).split("\n")
+        if output.code == 0 and len(answers) == _FACTS:
+            object_format, commit, shared, toplevel, ref = answers
+            branch = ref.removeprefix("refs/heads/")
+            if branch != ref or ref == "HEAD":
+                head = Head(commit, None if ref == "HEAD" else branch, toplevel)
+                identity = await asyncio.to_thread(os.path.realpath, shared)
+                return RepositoryFacts(head, identity, object_format != "sha1")
+        # A bare repository, a line break in a path, a ref of an unusual name, or an error.
+        has_long_names, head = await self.has_long_names(path), await self.head(path)
+        return RepositoryFacts(head, await self.identity(path), has_long_names)
 
     async def head(self, path: str) -> Head:
         """Raises UnknownRepo if there is no repository, or if it has no commit."""
@@ -107,12 +142,15 @@ class Repository:
     async def work_since(self, path: str, base: str, rev: str) -> WorkSinceBase | None:
         """The commits from `base` to a revision, and the files that differ, up to the limits of a
         checkpoint. None: there is no such revision."""
-        commit = await self.commit_of(path, rev)
+        folder = existing_folder(path)
+        # A branch may move between two questions, a commit does not.
+        commit = rev if _FULL_ID.fullmatch(rev) else await self.commit_of(path, rev)
         if commit is None:
             return None
-        folder = existing_folder(path)
-        limit = f"--max-count={COMMITS_KEPT_MAX}"
-        listed = await git(["rev-list", "--reverse", limit, f"{base}..{commit}"], folder)
+        since = ["--reverse", f"--max-count={COMMITS_KEPT_MAX}", f"{base}..{commit}^{{commit}}"]
+        listed = await git(["rev-list", *since], folder)
+        if listed.code != 0 and await self.commit_of(path, commit) is None:
+            return None
         commits = _text(checked(listed, f"the commits since {base}")).split()
         arguments = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", base, commit]
         changed = checked(await git(arguments, folder), f"the changes since {base}").split(b"\0")

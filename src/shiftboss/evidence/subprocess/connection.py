@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shiftboss.errors import EvidenceUnavailable
+from shiftboss.errors import EvidenceUnavailable, ShiftbossError
 from shiftboss.evidence.subprocess.messages import (
     HIDDEN,
     READY,
@@ -110,7 +110,11 @@ async def start_evidence_process(folder: Path) -> EvidenceConnection:
         ) from error
     reader, writer = await asyncio.open_unix_connection(sock=server_end)
     connection = EvidenceConnection(process, reader, writer)
-    await connection.wait_until_ready()
+    try:
+        await connection.wait_until_ready()
+    except ShiftbossError:
+        await connection.close()  # or nobody would wait for the end of the process
+        raise
     return connection
 
 

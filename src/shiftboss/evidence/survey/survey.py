@@ -55,9 +55,9 @@ class Surveyor:
         Raises UnknownRepo, or InvalidRequest for an unusable pattern, base or criterion.
         """
         owned = _checked_patterns(files)
-        if await self._repository.has_long_names(repo):
+        head, identity, has_long_names = await self._repository.facts(repo)
+        if has_long_names:
             raise InvalidRequest(f"{repo} {LONG_NAMES}", field="repo", hint=LONG_NAMES_HINT)
-        head = await self._repository.head(repo)
         commit = head.commit if base is None else await self._base(repo, base)
         names = await self._repository.files(repo, commit)
         existing = await asyncio.to_thread(covered, owned, names)
@@ -68,7 +68,6 @@ class Surveyor:
                 OwnedFiles(owned, existing, RepoView(names, texts)), title, description
             )
         )
-        identity = await self._repository.identity(repo)
         return Survey(head.toplevel, identity, commit, head.branch, readonly, criteria)
 
     async def _base(self, repo: str, base: str) -> str:

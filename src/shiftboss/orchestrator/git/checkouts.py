@@ -7,10 +7,11 @@ meantime, and trusts settings that every agent in the repository can write.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.orchestrator.git.runner import GIT_SECONDS, checked, run_git
 from shiftboss.system.git import GitOutput
@@ -65,6 +66,30 @@ def git_folder_of(folder: Path) -> Path | None:
     if not text.startswith(_POINTER):
         return None
     return Path(os.path.realpath(folder / text.removeprefix(_POINTER)))
+
+
+class GitFolderState(NamedTuple):
+    """What tells whether the `.git` of a folder is still the same, with the same settings."""
+
+    owners: tuple[int, int]
+    folder: tuple[int, int]
+    settings: tuple[int, int, int]
+
+
+def git_folder_state(folder: Path) -> GitFolderState | None:
+    """None unless the folder has a `.git` of its own that is a complete git folder."""
+    own = folder / ".git"
+    try:
+        top, git, config = folder.stat(), own.lstat(), (own / "config").stat()
+    except OSError:
+        return None
+    if not stat.S_ISDIR(git.st_mode) or not (own / "HEAD").exists() or (own / "commondir").exists():
+        return None
+    return GitFolderState(
+        (top.st_uid, git.st_uid),
+        (git.st_dev, git.st_ino),
+        (config.st_ino, config.st_size, config.st_mtime_ns),
+    )
 
 
 def main_folder(common: Path, inside: Path) -> Path | None:

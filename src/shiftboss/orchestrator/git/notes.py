@@ -41,12 +41,12 @@ async def add_to_notes(repo: GitRepo, lines: Mapping[str, Sequence[str]], why: s
     whether anything was added. No line of anybody is lost, even if others write notes at the same
     time. Raises TreeUnavailable, also if one of the commits is missing: fast-import would leave a
     crash report."""
-    for commit in lines:
-        if await repo.commit_of(commit) is None:
-            raise TreeUnavailable(f"the commit {commit} is not in {repo.common}")
     for _ in range(_TRIES):
         # Read first: notes that are written after this make fast-import refuse.
-        tip = await repo.commit_of(NOTES_REF)
+        tip, *found = await repo.commits_of(NOTES_REF, *lines)
+        for commit, there in zip(lines, found, strict=True):
+            if there is None:
+                raise TreeUnavailable(f"the commit {commit} is not in {repo.common}")
         notes = {
             commit: note
             for commit, added in lines.items()

@@ -67,7 +67,7 @@ async def delete_landed_branch(
     commit `squashed`. Returns whether it is gone. A branch that is checked out stays."""
     if not branch or not target or branch == target:
         return False
-    branch_tip, target_tip = await repo.branch_tip(branch), await repo.branch_tip(target)
+    branch_tip, target_tip = await repo.commits_of(f"refs/heads/{branch}", f"refs/heads/{target}")
     if (
         branch_tip is None
         or target_tip is None

@@ -13,6 +13,8 @@ from shiftboss.errors import TreeUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.squashes import MERGE_SETTINGS
 from shiftboss.orchestrator.git.checkouts import (
     GitCheckout,
+    GitFolderState,
+    git_folder_state,
     list_checkouts,
     main_folder,
     submodule_folder,
@@ -47,7 +49,19 @@ class GitRepo:
 
     @classmethod
     async def at(cls, folder: Path) -> GitRepo:
-        """Raises UnknownRepo."""
+        """Raises UnknownRepo. Git is asked again only if the git folder is another one, or its
+        settings have changed."""
+        state = await asyncio.to_thread(git_folder_state, folder)
+        known = _known.get(folder)
+        if known is not None and state is not None and known[0] == state:
+            return known[1]
+        repo = await cls._ask(folder)
+        if state is not None:
+            _known[folder] = state, repo
+        return repo
+
+    @classmethod
+    async def _ask(cls, folder: Path) -> GitRepo:
         if not await asyncio.to_thread(folder.is_dir):
             raise UnknownRepo(f"there is no folder {folder}", field="repo")
         output = await run_git(
@@ -92,11 +106,23 @@ class GitRepo:
         # An exclusion (`^main`) is a revision to git, and its name is no commit's.
         return commit if output.code == 0 and is_object_name(commit) else None
 
+    async def commits_of(self, *names: str) -> list[str | None]:
+        """The commit of each revision, or None, from one git process."""
+        lines = "".join(f"{name}^{{commit}}\n" for name in names).encode(errors="surrogateescape")
+        output = await self.run(["cat-file", "--batch-check=%(objectname)"], stdin=lines)
+        answers = output.out.decode(errors="replace").splitlines()
+        if output.code != 0 or len(answers) != len(names):
+            return [None for _ in names]
+        # Of others, git repeats the name and says "missing" or "ambiguous".
+        return [None if " " in answer else answer for answer in answers]
+
     async def branch_tip(self, branch: str) -> str | None:
         return await self.commit_of(f"refs/heads/{branch}")
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether `older` is in the history of `newer`."""
+        """Whether `older` is in the history of `newer`. Both are ids of commits."""
+        if older == newer:
+            return True
         output = await self.run(["merge-base", "--is-ancestor", older, newer])
         if output.code not in (0, 1):
             raise TreeUnavailable(
@@ -215,8 +241,11 @@ class GitRepo:
     async def _identity(self) -> dict[str, str]:
         """Variables for an identity, if the user has configured none. Git would derive one from
         the host name."""
-        output = await self.run(["config", "--get", "user.email"])
-        if output.code == 0 and output.out.strip() and await self._has_name():
+        output = await self.run(["config", "-z", "--get-regexp", r"^user\.(name|email)$"])
+        entries = [entry.partition(b"\n") for entry in output.out.split(b"\0") if entry]
+        # The last value counts, also an empty one.
+        settings = {name: value.strip() for name, _, value in entries}
+        if settings.get(b"user.email") and settings.get(b"user.name"):
             return {}
         return {
             name: os.environ.get(name) or fallback
@@ -228,6 +257,6 @@ class GitRepo:
             )
         }
 
-    async def _has_name(self) -> bool:
-        output = await self.run(["config", "--get", "user.name"])
-        return output.code == 0 and bool(output.out.strip())
+
+# A plan has few repositories, and asks for each of them many times.
+_known: dict[Path, tuple[GitFolderState, GitRepo]] = {}

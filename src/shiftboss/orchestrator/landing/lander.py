@@ -150,7 +150,7 @@ class Lander:
     ) -> bool:
         """Whether the target has the commit, or its squash, or that of one of the merge tasks."""
         repo = await GitRepo.at(folder)
-        tip, work = await repo.branch_tip(target), await repo.commit_of(commit)
+        tip, work = await repo.commits_of(f"refs/heads/{target}", commit)
         if tip is None or work is None:
             return False
         return await _landed_as(repo, tip, work, landing, merges) is not None
@@ -167,7 +167,7 @@ class Lander:
                 f"the branch {work.branch} of {work.bead_id} is a symbolic ref to {ref}",
                 f"check {ref}, then run git symbolic-ref --delete refs/heads/{work.branch}",
             )
-        tip, commit = await target.tip(), await repo.commit_of(work.commit)
+        tip, commit = await repo.commits_of(f"refs/heads/{work.target}", work.commit)
         if tip is None:
             return LandingRefused(
                 f"there is no branch {work.target} in {work.repo}",

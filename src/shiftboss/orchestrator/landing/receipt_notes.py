@@ -46,7 +46,7 @@ async def note_landing(
 async def squash_of(repo: GitRepo, commit: str, landed_as: str | None) -> str | None:
     """The commit on the target that stands for the accepted one, which may be gone. None if the
     target contains the accepted commit itself."""
-    if landed_as is None:
+    if landed_as in (None, commit):
         return None
     is_here = await repo.commit_of(commit) is not None
     return None if is_here and await repo.is_ancestor(commit, landed_as) else landed_as

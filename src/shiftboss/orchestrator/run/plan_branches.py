@@ -67,7 +67,7 @@ class PlanBranches:
     async def changes(self, assignment: AgentAssignment, tree: Path) -> AttemptChanges:
         """Only commits count if the work tree is gone."""
         repo = await GitRepo.at(assignment.repo)
-        tip = await self.tip(assignment)
+        tip = await repo.branch_tip(assignment.branch) or assignment.base
         commits = await repo.run(["rev-list", f"-{COMMITS_MAX}", f"{assignment.base}..{tip}"])
         diff = ["diff", "--name-status", "-z", "--no-renames", assignment.base, tip]
         fields = _split((await repo.run(diff)).out)

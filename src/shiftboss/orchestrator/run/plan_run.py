@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import ServerUnreachable
-from shiftboss.client.swarm_events import SwarmEvents
+from shiftboss.client.swarm_events import OtherSwarms, SwarmEvents
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import end_run_processes, run_mark
 from shiftboss.orchestrator.landing.lander import Lander
@@ -52,6 +52,7 @@ _WAKING_EVENTS: Final = frozenset(
         "task_withdrawn",
         "task_landed",
         "attempt_ended",
+        "files_released",
         "repo_released",
         "contract_changed",
         "halt_lifted",
@@ -131,11 +132,13 @@ async def run_to_completion(
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
             _in_background(stack, _watch_events(run, wake_up, workers))
+            other_swarms = _other_swarms(run, wake_up)
+            stack.push_async_callback(other_swarms.close)
             _in_background(stack, _inline_answers(run).send())
             _in_background(stack, keep_progress(run.paths.folder, run.progress))
             working = _in_background(stack, run_workers(run, workers))
             outcome = await _until_over(
-                run, task_starter, landing_queue, wake_up, working, wait=wait
+                run, task_starter, landing_queue, other_swarms, wake_up, working, wait=wait
             )
             for worker in workers:
                 await worker.end_if_blocked()
@@ -186,6 +189,16 @@ async def _watch_events(
             await asyncio.sleep(pause + error.retry_after_seconds)
 
 
+def _other_swarms(run: RunContext, wake_up: asyncio.Event) -> OtherSwarms:
+    """Those that own files which tasks of this run wait for."""
+
+    def wake(kind: str) -> None:
+        if kind in _WAKING_EVENTS or kind == OtherSwarms.CONNECTED:
+            wake_up.set()
+
+    return OtherSwarms(run.client.server, wake)
+
+
 def _tell_workers(workers: Sequence[RunWorker], kind: str, data: Mapping[str, Any]) -> None:
     for worker in workers:
         if kind == "attempt_ended":
@@ -198,6 +211,7 @@ async def _until_over(
     run: RunContext,
     task_starter: TaskStarter,
     landing_queue: LandingQueue,
+    other_swarms: OtherSwarms,
     wake_up: asyncio.Event,
     working: asyncio.Task[None],
     *,
@@ -210,6 +224,7 @@ async def _until_over(
         if run.plan.auto_merge and await landing_queue.land_all(plan_status):
             plan_status = await read_plan_status(run)
         await task_starter.start_ready(plan_status)
+        other_swarms.follow_only(task_starter.other_swarms)
         outcome = _outcome(run, task_starter, landing_queue, plan_status)
         held_tasks.show(plan_status)
         later = await read_plan_status(run)

@@ -109,27 +109,31 @@ def _why_unusable(folder: Path, error: ShiftbossError) -> str:
 
 async def _read_branches(git_repo: GitRepo, folder: Path) -> RepoFacts:
     checkout = await asyncio.to_thread(GitCheckout.at, folder)
-    object_format, heads, remotes, head, commit = await asyncio.gather(
+    object_format, refs, head = await asyncio.gather(
         git_repo.run(["rev-parse", "--show-object-format"]),
-        _short_names(git_repo, "refs/heads"),
-        _short_names(git_repo, "refs/remotes"),
+        git_repo.run(["for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes"]),
         _head(git_repo, checkout),
-        git_repo.run(["rev-list", "--max-count=1", "--all", "HEAD", "--"]),
     )
+    names = refs.out.decode(errors="replace").splitlines()
+    heads = _short_names(names, "refs/heads/")
     is_long = object_format.out.strip() == b"sha256"
     return RepoFacts(
         unusable=f"{folder} {LONG_NAMES}; {LONG_NAMES_HINT}" if is_long else None,
         head=head,
         branches=heads,
-        remote_branches=remotes,
-        has_commits=bool(heads) or bool(commit.out.strip()),
+        remote_branches=_short_names(names, "refs/remotes/"),
+        has_commits=bool(heads) or await _has_commit(git_repo),
     )
 
 
-async def _short_names(git_repo: GitRepo, prefix: str) -> frozenset[str]:
-    output = await git_repo.run(["for-each-ref", "--format=%(refname)", prefix])
-    lines = output.out.decode(errors="replace").splitlines()
-    return frozenset(line.removeprefix(f"{prefix}/") for line in lines)
+def _short_names(refs: Collection[str], prefix: str) -> frozenset[str]:
+    return frozenset(ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix))
+
+
+async def _has_commit(git_repo: GitRepo) -> bool:
+    """On any ref, or at a detached HEAD."""
+    output = await git_repo.run(["rev-list", "--max-count=1", "--all", "HEAD", "--"])
+    return bool(output.out.strip())
 
 
 async def _head(git_repo: GitRepo, checkout: GitCheckout) -> str | None:

@@ -10,11 +10,11 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from shiftboss.client.errors import ServerUnreachable
+from shiftboss.client.errors import ServerBusy, ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempotency_key
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE
-from shiftboss.errors import Forbidden, SwarmExists
+from shiftboss.errors import Forbidden, SchemaMismatch, SwarmExists
 
 ANSWER_SECONDS: Final = 30.0
 PAGE: Final = 500
@@ -183,6 +183,9 @@ class _Outage:
         self._is_reported = False
 
     def note_failure(self, error: ServerUnreachable) -> None:
+        """Raises SchemaMismatch, after which no attempt can succeed."""
+        if isinstance(error, ServerBusy) and isinstance(error.problem, SchemaMismatch):
+            raise error.problem
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

@@ -33,7 +33,8 @@ from shiftboss.rules.tasks.waiting import refusal_text
 
 
 class TaskStarter:
-    """`stuck` are the tasks that cannot start until a person does something, with the reason."""
+    """`stuck` are the tasks that cannot start until a person does something, with the reason.
+    `other_swarms` have what some tasks wait for."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -41,6 +42,7 @@ class TaskStarter:
         self._priorities = priorities(run.plan)
         self._reasons: dict[str, str] = {}
         self.stuck: dict[str, str] = {}
+        self.other_swarms: set[str] = set()
 
     async def register_tasks(self) -> None:
         """Create the swarm, its budgets and its tasks. What exists already stays as it is."""
@@ -135,6 +137,7 @@ class TaskStarter:
 
     async def start_ready(self, plan_status: PlanStatus) -> None:
         """Submit the tasks that can start, and retry failed tasks that have attempts left."""
+        self.other_swarms.clear()
         for task in self._order:
             status = plan_status.status(task.id)
             if status == "open":
@@ -247,8 +250,16 @@ class TaskStarter:
 
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
+        self.other_swarms |= holding_swarms(error) - {self._run.client.swarm_id}
         reason = refusal_text(error, self._run.client.swarm_id, self._run.command_place)
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
+
+
+def holding_swarms(error: Conflict) -> set[str]:
+    """The swarms whose tasks own the files or the repo."""
+    holders = error.facts.get("holders") or error.facts.get("blockers") or []
+    assert isinstance(holders, list)
+    return {holder["swarm_id"] for holder in holders if holder.get("swarm_id")}

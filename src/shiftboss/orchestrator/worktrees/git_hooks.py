@@ -96,10 +96,19 @@ async def _enable_worktree_config(repo: GitRepo) -> None:
 
 
 async def _setting(repo: GitRepo, file: str, name: str, kind: str) -> str:
-    """Empty if it is not set."""
-    path = str(repo.common / file)
-    output = await repo.run(["config", "--file", path, kind, "--get", name])
+    """Empty if it is not set. Git is asked only if the file has the word: it takes milliseconds."""
+    path = repo.common / file
+    if not await asyncio.to_thread(_mentions, path, name.rpartition(".")[2]):
+        return ""
+    output = await repo.run(["config", "--file", str(path), kind, "--get", name])
     return output.out.decode(errors="surrogateescape").strip() if output.code == 0 else ""
+
+
+def _mentions(path: Path, word: str) -> bool:
+    try:
+        return word.lower().encode() in path.read_bytes().lower()
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
 
 
 async def _change(repo: GitRepo, file: str, *arguments: str) -> None:

@@ -236,19 +236,19 @@ async def _start_commit(
     repo: GitRepo, assignment: AgentAssignment, continues: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The commit that the work starts at, and the ref that keeps the former tip of the branch."""
-    base = await repo.commit_of(assignment.base)
+    base, tip, target_tip = await repo.commits_of(
+        assignment.base, f"refs/heads/{assignment.branch}", f"refs/heads/{assignment.target}"
+    )
     if base is None:
         raise TreeUnavailable(
             f"the base {assignment.base} of {assignment.bead_id} is not in {repo.common}",
             field="base",
             hint="restore it: the work must descend from the base of its contract",
         )
-    tip = await repo.branch_tip(assignment.branch)
     if tip is None or await repo.is_ancestor(tip, base):
         return base, ()
     if continues and await repo.is_ancestor(base, tip):
         return tip, ()
-    target_tip = await repo.branch_tip(assignment.target)
     if target_tip is not None and await repo.is_ancestor(tip, target_tip):
         return base, ()
     return base, (await keep_commit(repo, assignment.bead_id, tip),)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.verdicts import CheckName
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.verdicts import CheckName, Verdict, Waiver
 from shiftboss.rules.claims.held_out import runs_tests
-from shiftboss.rules.claims.verdicts import EVERYTHING
+from shiftboss.rules.claims.verdicts import EVERYTHING, is_waived
 from shiftboss.rules.documents.wording import did_you_mean
 
 # Stands for the held-out criterion, which names paths that the worker must not see.
@@ -47,7 +48,7 @@ def _subjects(check: CheckName, criteria: Sequence[str]) -> Sequence[str] | None
             return list(filter(runs_tests, criteria))
         case "held_out":
             return [HELD_OUT_SUBJECT]
-        case "ancestry" | "branch":
+        case "ancestry" | "branch" | "review":
             return []
         case _:
             return None
@@ -57,3 +58,31 @@ def _listed(subjects: Sequence[str]) -> str:
     more = len(subjects) - _LISTED_MAX
     shown = ", ".join(repr(subject) for subject in subjects[:_LISTED_MAX])
     return f"it has {shown} and {more} more" if more > 0 else f"it has {shown}"
+
+
+def covers_refusal(verdict: Verdict, policy: VerificationPolicy, waivers: Sequence[Waiver]) -> bool:
+    """Whether the waivers leave nothing of what the claim was refused for."""
+    outcomes = {"failed"} if policy.unverifiable == "allow" else {"failed", "unverifiable"}
+    refused = [result for result in verdict.checks if result.outcome in outcomes]
+    return all(
+        _is_covered(
+            check,
+            [result.subject for result in refused if result.check == check],
+            [violation.path for violation in verdict.violations if violation.check == check],
+            waivers,
+        )
+        for check in {violation.check for violation in verdict.violations}
+    )
+
+
+def _is_covered(
+    check: CheckName,
+    subjects: Sequence[str | None],
+    paths: Sequence[str | None],
+    waivers: Sequence[Waiver],
+) -> bool:
+    """A violation names its path, but not the criterion that it is about: the check does."""
+    return any(
+        named and all(is_waived(waivers, check, [name]) for name in named)
+        for named in (subjects, paths)
+    )

@@ -10,10 +10,10 @@ from typing import cast
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from shiftboss.errors import OutcomeUnknown, StoreUnavailable
+from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
 from shiftboss.store.postgres.notifications import event_payloads
-from shiftboss.store.queries import load_queries, percent_style
+from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
 
@@ -77,7 +77,7 @@ class PostgresSession:
 
     def refusal(self, error: Exception) -> StoreUnavailable:
         if not self.commit_in_doubt:
-            return nothing_changed(error)
+            return mismatch_of(error) or nothing_changed(error)
         unknown = OutcomeUnknown(
             "the connection was lost during the commit, which may or may not have been done"
         )
@@ -187,3 +187,9 @@ class PostgresSession:
 
     def _execute(self, query: str, parameters: Parameters) -> psycopg.Cursor:
         return self._cursor.execute(self._queries[query], parameters)
+
+
+def mismatch_of(error: Exception) -> SchemaMismatch | None:
+    """Our queries are fixed, so a table or column that is missing is the fault of the schema."""
+    is_missing = isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn)
+    return schema_mismatch(error) if is_missing else None

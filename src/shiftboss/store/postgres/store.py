@@ -31,7 +31,7 @@ from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.locked_swarms import THREADS as WAITING_THREADS
 from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
-from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.postgres.session import PostgresSession, mismatch_of
 from shiftboss.store.postgres.session_pool import SessionPool
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
@@ -168,7 +168,8 @@ class PostgresStore:
             with self._sessions.take(waited_seconds=waited) as session, session.snapshot():
                 return work(session)
         except psycopg.Error as error:
-            raise StoreUnavailable(f"the database cannot be read: {error}") from error
+            unreadable = StoreUnavailable(f"the database cannot be read: {error}")
+            raise mismatch_of(error) or unreadable from error
 
     def _run_some(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
         """For a writer, whose use cases all come from `write`."""

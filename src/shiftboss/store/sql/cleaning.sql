@@ -77,6 +77,9 @@ DELETE FROM spawn_refusals WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: delete_task_reviews
 DELETE FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: delete_task_rejections
+DELETE FROM rejections WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
 -- name: release_repos_of_swarm
 -- A lock outlives its swarm otherwise: it has no foreign key.
 DELETE FROM repo_locks WHERE swarm_id = :swarm_id;

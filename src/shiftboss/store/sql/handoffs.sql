@@ -155,6 +155,10 @@ VALUES (:swarm_id, :task_id, :check_name, :subject, :reason, :granted_by, :at_ms
 ON CONFLICT (swarm_id, task_id, check_name, subject) DO UPDATE SET reason = excluded.reason,
     granted_by = excluded.granted_by, at_ms = excluded.at_ms;
 
+-- name: drop_waivers_of_check
+DELETE FROM waivers
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND check_name = :check_name;
+
 -- name: add_receipt
 INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id,
     commit_sha, planned)

@@ -170,3 +170,14 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET receipt_id = excluded.receipt_id,
     commit_sha = excluded.commit_sha, state = excluded.state,
     requested_at_ms = excluded.requested_at_ms, decided_by = excluded.decided_by,
     decided_at_ms = excluded.decided_at_ms, reason = excluded.reason;
+
+-- name: rejections
+SELECT commit_sha, tree_sha, reason, rejected_by FROM rejections
+WHERE swarm_id = :swarm_id AND task_id = :task_id
+ORDER BY at_ms DESC, commit_sha LIMIT :limit;
+
+-- name: put_rejection
+INSERT INTO rejections (swarm_id, task_id, commit_sha, tree_sha, reason, rejected_by, at_ms)
+VALUES (:swarm_id, :task_id, :commit_sha, :tree_sha, :reason, :rejected_by, :at_ms)
+ON CONFLICT (swarm_id, task_id, commit_sha) DO UPDATE SET reason = excluded.reason,
+    rejected_by = excluded.rejected_by, at_ms = excluded.at_ms;

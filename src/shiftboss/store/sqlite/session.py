@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from shiftboss.errors import OutcomeUnknown, StoreUnavailable
+from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
 from shiftboss.store.queries import (
     PositionalQuery,
@@ -20,6 +20,7 @@ from shiftboss.store.queries import (
     load_migrations,
     load_queries,
     positional,
+    schema_mismatch,
 )
 from shiftboss.store.row_cache import CachedTransaction, RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, check_open_file, error_code
@@ -38,6 +39,8 @@ EVENTS_PER_STATEMENT = 16
 # The quick check of a file of 100 MB takes about this long.
 CHECK_SECONDS = 1.0
 _EVENTS = re.compile(r"\bevents\b")
+# SQLite has no code of its own for this.
+_MISSING = re.compile(r"no such (?:table|column)|table \S+ has no column")
 # A COMMIT that fails with one of these has not written its last frame: no crash brings it back.
 _NOT_COMMITTED_CODES = frozenset(
     {
@@ -200,7 +203,7 @@ class SqliteSession:
             return damage
         code = error_code(error)
         if not self._is_committing or {code, code & 0xFF} & _NOT_COMMITTED_CODES:
-            return nothing_changed(error)
+            return mismatch_of(error) or nothing_changed(error)
         # The frames of the commit may be in the log, and a crash would bring them back.
         self.is_broken = True
         reason = str(error) or type(error).__name__
@@ -288,3 +291,8 @@ def create_privately(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
+
+
+def mismatch_of(error: Exception) -> SchemaMismatch | None:
+    """Our queries are fixed, so a table or column that is missing is the fault of the schema."""
+    return schema_mismatch(error) if _MISSING.match(str(error)) else None

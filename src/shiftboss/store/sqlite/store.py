@@ -17,7 +17,7 @@ from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch
-from shiftboss.store.sqlite.session import SqliteSession
+from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
 from shiftboss.store.sqlite.writing import WritingSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
@@ -100,7 +100,8 @@ class SqliteStore:
             damage = self._watch.damage_of(error)
             if damage is not None:
                 raise damage.repeated() from error
-            raise StoreUnavailable(f"the database cannot be read: {error}") from error
+            unreadable = StoreUnavailable(f"the database cannot be read: {error}")
+            raise mismatch_of(error) or unreadable from error
 
     async def lead(
         self,

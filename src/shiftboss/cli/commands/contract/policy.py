@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 # Repeated here: importing the module that reads it would take a tenth of a second.
 DEFAULT_POLICY: Final = Path("shiftboss.yaml")
 
+_KEPT_JOBS: Final = (
+    "a server reads it when it starts; tasks that are spawned already keep their CI jobs, "
+    "until their contract is replaced"
+)
+
 policy = typer.Typer(help="Check and show policy files.", no_args_is_help=True)
 
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="Default: shiftboss.yaml.")]
@@ -54,6 +59,8 @@ def _show_check(file: Path, loaded: Policy, phases: list[list[str]]) -> None:
     print_line(f"{file} is valid: {pluralize(len(loaded.repos), 'repo')}, locking {loaded.locking}")
     for number, names in enumerate(phases, start=1):
         print_line(f"phase {number}: {', '.join(names)}")
+    if loaded.repos:
+        print_line(_KEPT_JOBS)
 
 
 def _check_repositories(file: Path, loaded: Policy) -> None:
