@@ -14,6 +14,8 @@ DATABASE_FILE: Final = "shiftboss.db"
 RUNS_FOLDER: Final = "runs"
 # Beside the database file.
 BACKUPS_FOLDER: Final = "backups"
+# Of a backup, or a restored database, that is not complete yet.
+PART_SUFFIX: Final = ".part"
 
 # As plans name it.
 DEFAULT_AGENT: Final = "claude"

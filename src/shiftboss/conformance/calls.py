@@ -14,7 +14,7 @@ import httpx2
 
 from shiftboss.client.server_address import Server
 from shiftboss.conformance.checks import Broken
-from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
+from shiftboss.conformance.exchanges import Exchange, answer_document, answer_of, exchange_of
 from shiftboss.errors import ShiftbossError
 
 CALL_SECONDS: Final = 30.0
@@ -178,9 +178,6 @@ def _bounded(chunks: Iterator[bytes], seconds: float) -> bytes:
 
 
 def _is_tool_error(content_type: str, body: bytes) -> bool:
-    if content_type.startswith("text/event-stream"):
-        lines = body.splitlines()
-        body = next((line[5:] for line in reversed(lines) if line.startswith(b"data:")), b"")
-    document = json_object(body)
+    document = answer_document(content_type, body)
     result = document.get("result")
     return "error" in document or (isinstance(result, dict) and bool(result.get("isError")))

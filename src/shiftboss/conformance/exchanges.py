@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from shiftboss.client.errors import is_retryable_status
+
 LINE_CHARACTERS_MAX: Final = 300
 _CALL_IDS: Final = ("callId", "claudecode/toolUseId")
-# A report that got one of these was not processed, so it has to be repeated.
-_AGAIN: Final = frozenset({408, 425, 429})
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Exchange:
     @property
     def is_final(self) -> bool:
         """Whether the caller knows what became of its request: it was accepted or refused."""
-        is_processed = self.status is not None and self.status < 500 and self.status not in _AGAIN
+        is_processed = self.status is not None and not is_retryable_status(self.status)
         return self.is_delivered and is_processed
 
     @property
@@ -96,14 +96,19 @@ def exchange_of(method: str, path: str, headers: Mapping[str, str], body: bytes)
 
 def answer_of(path: str, content_type: str, body: bytes) -> dict[str, Any] | None:
     """The answer as an object; of a tool, its structured content."""
-    if content_type.startswith("text/event-stream"):
-        lines = body.splitlines()
-        body = next((line[5:] for line in reversed(lines) if line.startswith(b"data:")), b"")
-    document = json_object(body)
+    document = answer_document(content_type, body)
     result = document.get("result")
     if path.partition("?")[0] == "/mcp" and isinstance(result, dict):
         return tool_answer(result)
     return document or None
+
+
+def answer_document(content_type: str, body: bytes) -> dict[str, Any]:
+    """The JSON of an answer; of an event stream, that of its last event."""
+    if content_type.startswith("text/event-stream"):
+        lines = body.splitlines()
+        body = next((line[5:] for line in reversed(lines) if line.startswith(b"data:")), b"")
+    return json_object(body)
 
 
 def tool_answer(result: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import shutil
 import subprocess
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE
+from shiftboss.conformance.worker_process import environment_of_user
+from shiftboss.defaults import HOST
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.processes import python_argv
 
@@ -55,7 +55,7 @@ class OwnServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=state,
-                env=_without_tokens(),
+                env=environment_of_user(),
             )
         self.url = self._address(self._process)
         self._port = urlsplit(self.url).port or 0
@@ -80,12 +80,3 @@ class OwnServer:
             log = (self._folder / "server.log").read_text(errors="replace")
             raise ServerNotStarted(f"the server of the kit did not start: {log[-500:]}")
         return str(json.loads(line)["address"])
-
-
-def _without_tokens() -> dict[str, str]:
-    """The server of the kit needs none, and the worker gets none."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in (TOKEN_VARIABLE, OPERATOR_TOKEN_VARIABLE)
-    }

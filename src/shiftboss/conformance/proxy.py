@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is None:
             return self._forward(exchange, body)
         if fault.reply is not None or fault.cut == "before":
-            fault.met.append(exchange)
+            self.server.note(lambda: fault.met.append(exchange))
             if fault.reply is None:
                 raise CutError
             return fault.reply

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from shiftboss.defaults import OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE
 from shiftboss.system.processes import module_argv
 
 OUTPUT_CHARACTERS_MAX: Final = 400
@@ -39,7 +38,7 @@ class WorkerProcess:
             stdout=self._output,
             stderr=self._output,
             cwd=folder,
-            env=_environment() | dict(environment),
+            env=environment_of_user() | dict(environment),
             start_new_session=True,
         )
 
@@ -74,11 +73,6 @@ def command_starter(argv: Sequence[str]) -> StartsWorkers:
     return start
 
 
-def _environment() -> dict[str, str]:
-    """A worker under test gets no token and no state of the user."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("SHIFTBOSS_")
-        and name not in (TOKEN_VARIABLE, OPERATOR_TOKEN_VARIABLE)
-    }
+def environment_of_user() -> dict[str, str]:
+    """Without tokens and settings of Shiftboss, for the kit's server and the worker."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SHIFTBOSS_")}

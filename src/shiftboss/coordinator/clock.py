@@ -59,7 +59,7 @@ class ServerClock:
     def _check(self, passed_ns: int) -> int:
         """Compare with the wall clock."""
         slew_ns = min(passed_ns // SLEW_DIVISOR, abs(self._ahead_ns))
-        self._now_ns += passed_ns + (slew_ns if self._ahead_ns < 0 else -slew_ns)
+        self._now_ns += passed_ns + slew_ns * (self._rate - SLEW_DIVISOR)
         self._checked_at_ns += passed_ns
         self._compare()
         return self._now_ns // _MS

@@ -188,12 +188,17 @@ class GroupWriter:
         for job, outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome.error, RunLater):
                 outcome.error.enqueue(job.future)
-            elif job.future.done():
-                continue  # the caller cancelled it; the write is committed all the same
-            elif outcome.error is None:
-                job.future.set_result(outcome.value)
             else:
-                job.future.set_exception(outcome.error)
+                set_outcome(job.future, outcome)
+
+
+def set_outcome(future: asyncio.Future[Any], outcome: Outcome) -> None:
+    if future.done():
+        return  # the caller cancelled it; the write is committed all the same
+    if outcome.error is None:
+        future.set_result(outcome.value)
+    else:
+        future.set_exception(outcome.error)
 
 
 def _answer_early(future: EarlyFuture[Any], outcome: Outcome) -> None:

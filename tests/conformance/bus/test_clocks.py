@@ -12,6 +12,7 @@ from shiftboss.coordinator.clock import ServerClock
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.errors import StoreUnavailable
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import START_MS, SWARM, BusFixture, StillClock
 from tests.waiting import eventually
@@ -140,6 +141,31 @@ async def test_a_server_that_stood_still_hears_its_workers_before_it_ends_their_
     bus.clock.now_ms += GRACE * 1000
     await reaper.run_once()
     assert (await bus.show("t")).status == "queued"
+
+
+async def test_leases_are_renewed_after_a_standstill_even_if_the_database_refuses_it_at_first(
+    bus: BusFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database may have cut the connections of a server that was stopped."""
+    asleep = [0.0]
+    watch = StandstillWatch(lambda: asleep[0])
+    store = bus.coordinator.store
+    reaper = LeaseReaper(store, bus.clock, bus.coordinator.hub, watch)
+    await start_task(bus)
+    watch.tick()
+    asleep[0] += 8 * HOUR
+    bus.clock.now_ms += 8 * HOUR * 1000
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write", _refuse)
+        with pytest.raises(StoreUnavailable):
+            await reaper.run_once()
+    await reaper.run_once()
+    assert (await bus.show("t")).worker == "w"
+    assert await lease_left(bus) == GRACE
+
+
+async def _refuse(*_arguments: object, **_options: object) -> None:
+    raise StoreUnavailable("the connection was lost")
 
 
 async def test_a_running_lease_reaper_watches_for_a_standstill(bus: BusFixture) -> None:

@@ -14,7 +14,7 @@ from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.event_hub import Hub
-from shiftboss.errors import InvalidRequest
+from shiftboss.errors import InvalidRequest, LeadershipLost
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
@@ -227,3 +227,21 @@ async def test_a_server_that_does_not_lead_any_more_runs_no_effect(store_address
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await store.close()
+
+
+async def test_a_lease_that_ends_for_a_moment_does_not_lose_effects(store_address: str) -> None:
+    """The leader was stopped while it caught up, and renewed its lease before anybody took over."""
+    recorder = Recorder()
+    attempts = 0
+
+    async def catch_up(store: Transactions) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise LeadershipLost
+        assert recorder.effect.catch_up is not None
+        await recorder.effect.catch_up(store)
+
+    effect = recorder.effect._replace(catch_up=catch_up)
+    async with coordinating(store_address, effect):
+        await eventually(lambda: recorder.catch_ups == 1, "it caught up later")

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import shutil
 import stat
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import DatabaseInUse, StaleEpoch, StoreDamaged
+from shiftboss.errors import (
+    DatabaseInUse,
+    InvalidRequest,
+    StaleEpoch,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from shiftboss.protocol.bus import (
     AckRequest,
     AddTaskRequest,
@@ -18,12 +27,15 @@ from shiftboss.protocol.bus import (
     RegisterWorkerRequest,
     TaskRequest,
 )
+from shiftboss.store.backups import postgres_backup, sqlite_backup
 from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.backups.report import BackupExists, DatabaseHasContent, NotABackup
-from shiftboss.store.opening import store_at
+from shiftboss.store.leader_store import LeaderStore
+from shiftboss.store.opening import is_postgres, store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-21")]
 
@@ -86,6 +98,24 @@ async def test_a_restore_is_refused_while_a_server_runs(store_address: str, tmp_
         assert (await store.write(add_event)).event_id == 2
 
 
+async def test_a_server_is_noticed_under_any_name(postgres_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    separator = "&" if "?" in postgres_url else "?"
+    coordinator = Coordinator(store_at(f"{postgres_url}{separator}application_name=other"))
+    await coordinator.start()
+    try:
+        await asyncio.to_thread(save, postgres_url, file)
+        await eventually(lambda: _leads(coordinator), "it leads")
+        with pytest.raises(DatabaseInUse):
+            await asyncio.to_thread(restore, postgres_url, file, force=True, now_ms=NOW_MS)
+    finally:
+        await coordinator.stop()
+
+
+def _leads(coordinator: Coordinator) -> bool:
+    return LeaderStore(coordinator.store).leads()
+
+
 async def test_a_database_with_content_is_replaced_with_force_only(
     store_address: str, tmp_path: Path
 ) -> None:
@@ -119,6 +149,68 @@ async def test_a_damaged_backup_is_refused_and_changes_nothing(
     with pytest.raises(NotABackup):
         restore(store_address, file, force=True, now_ms=NOW_MS)
     assert len(await event_ids(store_address)) == 51
+
+
+async def test_a_backup_with_a_changed_byte_is_verified_or_refused(
+    store_address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    async with opened(store_address) as store:
+        await store.write(add_swarm_with_event)
+    save(store_address, file)
+    verify = postgres_backup.verify if is_postgres(store_address) else sqlite_backup.verify
+    intact = file.read_bytes()
+    refused = 0
+    for at in range(0, len(intact), max(1, len(intact) // 200)):
+        data = bytearray(intact)
+        data[at] ^= 0xFF
+        file.write_bytes(data)
+        try:
+            verify(file)
+        except NotABackup:
+            refused += 1
+    assert refused
+
+
+async def test_a_table_may_be_larger_than_a_plain_zip_file(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(postgres_url) as store:
+        await store.write(add_swarm_with_event)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 10)
+    save(postgres_url, tmp_path / "backup")
+    restore(postgres_url, tmp_path / "backup", force=True, now_ms=NOW_MS)
+    assert await event_ids(postgres_url) == [1]
+
+
+async def test_two_restores_in_one_second_do_not_lose_what_was_kept(
+    store_address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    async with opened(store_address) as store:
+        await store.write(add_swarm_with_event)
+    save(store_address, file)
+    restore(store_address, file, force=True, now_ms=NOW_MS)
+    with pytest.raises((DatabaseHasContent, StoreUnavailable)):
+        restore(store_address, file, force=True, now_ms=NOW_MS)
+    assert await event_ids(store_address) == [1]
+
+
+async def test_a_restore_that_fails_leaves_nothing_behind(
+    sqlite_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with opened(sqlite_path) as store:
+        await store.write(add_swarm_with_event)
+    save(sqlite_path, tmp_path / "backup")
+    before = sorted(Path(sqlite_path).parent.iterdir())
+    monkeypatch.setattr(shutil, "copyfile", full_disk)
+    with pytest.raises(InvalidRequest, match="No space left"):
+        restore(sqlite_path, tmp_path / "backup", force=True, now_ms=NOW_MS)
+    assert sorted(Path(sqlite_path).parent.iterdir()) == before
+    assert await event_ids(sqlite_path) == [1]
 
 
 async def test_a_file_of_another_kind_is_refused(store_address: str, tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ def page_of(path: str, table: str) -> int:
     return int((root - 1) * size)
 
 
+def place_of(path: str, text: bytes) -> int:
+    return Path(path).read_bytes().index(text)
+
+
 async def refused(path: str) -> StoreDamaged:
     with pytest.raises(StoreDamaged) as caught:
         await SqliteStore(path).open(lambda _: None, lambda: None)
@@ -70,6 +74,14 @@ async def test_a_rotten_page_keeps_the_server_from_starting(sqlite_path: str) ->
     error = await refused(sqlite_path)
     assert "shiftboss fsck --db" in (error.hint or "")
     assert "was found damaged" in (await refused(sqlite_path)).detail, "the note is kept"
+
+
+async def test_a_rotten_schema_keeps_the_server_from_starting(sqlite_path: str) -> None:
+    """SQLite quotes it in its message, which is not UTF-8 then."""
+    await filled(sqlite_path)
+    rot(sqlite_path, place_of(sqlite_path, b"tableswarmsswarms") + len(b"table"), 1)
+    rot(sqlite_path, place_of(sqlite_path, b"CREATE TABLE swarms"), 1)
+    await refused(sqlite_path)
 
 
 async def test_a_rotten_page_under_a_running_server_ends_the_writing(

@@ -361,6 +361,17 @@ async def test_a_client_over_its_rate_gets_429_and_its_connection_stays(
         assert (await peer.reply()).status == 200
 
 
+async def test_a_refused_request_counts_once(tmp_path: Path, fast_path: bool) -> None:
+    rates = RateLimits(1, lambda: 1000.0)
+    refused = REGISTER.replace(b"Host: 127.0.0.1", b"Host: evil.example")
+    async with served(tmp_path, fast_path, rates=rates) as listener, connected(listener) as peer:
+        statuses = []
+        for _ in range(5):
+            await peer.send(refused)
+            statuses.append((await peer.reply()).status)
+    assert statuses == [403] * 4 + [429]
+
+
 async def test_guessing_tokens_is_limited_but_the_right_token_still_works(
     tmp_path: Path, fast_path: bool
 ) -> None:

@@ -87,6 +87,18 @@ def test_it_never_goes_back_and_runs_at_the_speed_of_time(steps: list[tuple[int,
         before = now
 
 
+@given(st.integers(-2 * NS, 2 * NS))
+def test_a_difference_of_less_than_a_millisecond_does_not_set_it_back(ahead_ns: int) -> None:
+    start_ns = START_MS * NS + NS // 2
+    second_ns = 1000 * NS
+    elapsed = iter([0, second_ns, 2 * second_ns - 10_000, 2 * second_ns])
+    clock = ServerClock(
+        iter([start_ns, *[start_ns + second_ns - ahead_ns] * 3]).__next__, elapsed.__next__
+    )
+    times = [clock() for _ in range(3)]
+    assert times == sorted(times)
+
+
 @pytest.mark.parametrize("ahead_ms", [5_000, HOUR_MS])
 def test_a_restart_after_the_clock_was_set_back_goes_on_from_the_latest_stored_time(
     ahead_ms: int, caplog: pytest.LogCaptureFixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shiftboss.conformance.checks import Broken
 from shiftboss.conformance.exchanges import Exchange
@@ -19,6 +19,14 @@ from shiftboss.conformance.worker.bench import (
 
 OTHER_WORKER: Final = "conformance-other"
 _ENDINGS: Final = {"worker_done": "done", "task_failed": "failed"}
+
+
+class WaitingTask(NamedTuple):
+    """`position` on the wire is from before it was submitted. The worker waits for `go`."""
+
+    bead_id: str
+    position: int
+    go: Path
 
 
 class BusBench(WorkerBench):
@@ -60,9 +68,13 @@ class BusBench(WorkerBench):
         self.operator("submit_task", bead_id=bead_id)
         return bead_id
 
-    def file(self) -> Path:
-        """A file that a worker waits for, which is not there yet."""
-        return self.folder / f"go-{self.number()}"
+    def start_waiting(self) -> WaitingTask:
+        """Give the worker a task that takes until a file is there."""
+        position = self.idle()
+        go = self.folder / f"go-{self.number()}"
+        bead_id = self.submit(f"wait {go}")
+        self.ack_of(bead_id, position)
+        return WaitingTask(bead_id, position, go)
 
     def task(self, bead_id: str) -> dict[str, Any]:
         return self.operator("show_task", bead_id=bead_id)

@@ -92,10 +92,7 @@ def ack_refused(bench: BusBench) -> None:
 
 @FAULTS.add("cancelled", "own", "BUS-09", "When its task is cancelled, it goes on with others")
 def cancelled(bench: BusBench) -> None:
-    position = bench.idle()
-    go = bench.file()
-    bead_id = bench.submit(f"wait {go}")
-    bench.ack_of(bead_id, position)
+    bead_id, position, go = bench.start_waiting()
     bench.operator("cancel_task", bead_id=bead_id)
     go.touch()
     bench.completes()
@@ -106,10 +103,7 @@ def cancelled(bench: BusBench) -> None:
 
 @FAULTS.add("lost-task", "own", "BUS-09", "It does not finish a task that went to another worker")
 def lost_task(bench: BusBench) -> None:
-    position = bench.idle()
-    go = bench.file()
-    bead_id = bench.submit(f"wait {go}")
-    bench.ack_of(bead_id, position)
+    bead_id, position, go = bench.start_waiting()
     bench.hand_over(bead_id)
     go.touch()
     try:
@@ -127,10 +121,7 @@ def lost_task(bench: BusBench) -> None:
 
 @FAULTS.add("restart", "001", "BUS-08", "It survives a restart of the server during a task")
 def restart(bench: BusBench) -> None:
-    position = bench.idle()
-    go = bench.file()
-    bead_id = bench.submit(f"wait {go}")
-    bench.ack_of(bead_id, position)
+    bead_id, position, go = bench.start_waiting()
     with bench.server_down():
         go.touch()
         bench.wait("a call while the server is down", lambda: bench.lost_since(position) or None)

@@ -105,10 +105,7 @@ def unknown_task(bench: BusBench) -> None:
 
 @LOOP.add("heartbeats", "002", "WP-05", "While a task takes long, it sends heartbeats")
 def heartbeats(bench: BusBench) -> None:
-    position = bench.idle()
-    go = bench.file()
-    bead_id = bench.submit(f"wait {go}")
-    bench.ack_of(bead_id, position)
+    bead_id, position, go = bench.start_waiting()
 
     def enough() -> list[Exchange] | None:
         beats = [one for one in bench.proxy.exchanges[position:] if is_heartbeat(one)]

@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
 from shiftboss.coordinator.event_hub import Hub
+from shiftboss.errors import LeadershipLost
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Transactions
 
@@ -95,7 +96,11 @@ class AfterCommit:
         self._has_missed_some = True
         try:
             while True:
-                await self._run_next()
+                try:
+                    await self._run_next()
+                except LeadershipLost:
+                    # For a moment, perhaps: the lease may be renewed late, and nobody takes over.
+                    self.catch_up()
         finally:
             self._is_running = False
             self._events.clear()
@@ -119,10 +124,12 @@ class AfterCommit:
 
 
 async def _attempt(name: str, effect: Awaitable[None], seconds_max: float) -> None:
-    """An effect that fails is logged; the others run."""
+    """An effect that fails is logged; the others run. Raises LeadershipLost."""
     try:
         async with asyncio.timeout(seconds_max):
             await effect
+    except LeadershipLost:
+        raise
     except TimeoutError:
         log.error("effect %s was cancelled after %.0f s", name, seconds_max)  # noqa: TRY400
     except Exception:

@@ -14,6 +14,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
+from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.leases import GRACE_SECONDS, OFFER_MS
 from shiftboss.store.port import Transactions
@@ -62,16 +63,24 @@ class LeaseReaper(Timer):
 
     async def act(self, now_ms: int) -> None:
         if self._standstill.take():
-            log.warning("the server stood still: leases that ran out meanwhile are renewed")
-            await self.store.write(
-                lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""
-            )
+            await self._renew_expired(now_ms)
         expired = await self.store.read(lambda tx: tx.expired_leases(now_ms, DUE_PER_ROUND_MAX))
         for swarm_id, task_id, epoch in expired:
             expire = partial(
                 task_endings.expire, swarm_id=swarm_id, task_id=task_id, epoch=epoch, now_ms=now_ms
             )
             await self.store.write(expire, swarm_id)
+
+    async def _renew_expired(self, now_ms: int) -> None:
+        """No lease ends before this was done."""
+        log.warning("the server stood still: leases that ran out meanwhile are renewed")
+        try:
+            await self.store.write(
+                lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""
+            )
+        except ShiftbossError:
+            self._standstill.put_back()
+            raise
 
     async def next_at_ms(self) -> int | None:
         self._wakes_at_ms = await self.store.read(lambda tx: tx.next_lease_end_at_ms())

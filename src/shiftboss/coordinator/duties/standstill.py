@@ -48,6 +48,10 @@ class StandstillWatch:
             self._ticked_at = self._elapsed()
         return stood_still
 
+    def put_back(self) -> None:
+        """What follows from the standstill could not be done: the next `take` is true again."""
+        self._stood_still = True
+
     def _is_late(self) -> bool:
         if self._ticked_at is None:
             return False

@@ -186,7 +186,7 @@ async def _watch_events(
                     wake_up.set()
                 _tell_workers(workers, event["event"], event["data"])
         except ServerUnreachable as error:
-            await asyncio.sleep(pause + (error.retry_after_seconds or 0.0))
+            await asyncio.sleep(pause + error.retry_after_seconds)
 
 
 def _other_swarms(run: RunContext, wake_up: asyncio.Event) -> OtherSwarms:

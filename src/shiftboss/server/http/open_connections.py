@@ -120,7 +120,10 @@ class OpenConnections:
     async def watch(self) -> None:
         while True:
             await asyncio.sleep(self.limits.check_seconds)
-            self.check()
+            try:
+                self.check()
+            except Exception:
+                log.exception("the open connections could not be checked, will try again")
 
     def check(self) -> None:
         now = self._clock()

@@ -26,10 +26,10 @@ def restore(address: str, file: Path, *, force: bool, now_ms: int) -> RestoreRep
     except OSError as error:
         raise NotABackup(f"cannot read {file}: {error.strerror}", field="file") from error
     if is_postgres(address):
-        from shiftboss.store.backups import postgres_backup
+        from shiftboss.store.backups import postgres_backup, postgres_restore
 
         _check_kind(file, head, postgres_backup.MAGIC, "PostgreSQL")
-        return postgres_backup.restore(address, file, force=force, now_ms=now_ms)
+        return postgres_restore.restore(address, file, force=force, now_ms=now_ms)
     _check_kind(file, head, sqlite_backup.MAGIC, "SQLite")
     return sqlite_backup.restore(Path(address).resolve(), file, force=force, now_ms=now_ms)
 

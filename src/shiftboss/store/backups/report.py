@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from shiftboss.defaults import PART_SUFFIX
 from shiftboss.errors import Conflict, InvalidRequest
+from shiftboss.system.files import move_durably
 
 # Counted in both, so that a person sees at once what a backup has.
 COUNTED_TABLES: Final = ("swarms", "tasks", "events", "receipts")
@@ -56,33 +60,33 @@ class RestoreReport(NamedTuple):
         return self._asdict()
 
 
-def new_private_file(file: Path) -> Path:
-    """An empty file beside `file`, for its owner only, that replaces it when it is complete."""
-    if file.exists():
-        raise BackupExists(f"{file} exists; nothing was changed", hint="choose another name")
-    part = file.with_name(f"{file.name}.part")
+@contextmanager
+def new_private_file(file: Path) -> Iterator[Path]:
+    """An empty file beside `file`, for its owner only, that gets its name when it is complete.
+    After that, a crash cannot undo it. If it cannot be completed, it is removed."""
+    part = file.with_name(f"{file.name}{PART_SUFFIX}")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        yield part
+        _sync(part)
+        move_durably(part, file)
     except OSError as error:
         raise InvalidRequest(f"cannot write {file}: {error.strerror}", field="file") from error
-    return part
-
-
-def publish(part: Path, file: Path) -> None:
-    """Give the complete file its name. After that, a crash cannot undo it."""
-    sync(part)
-    part.replace(file)
-    sync(file.parent)
-
-
-def sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def check_is_new(file: Path) -> None:
+    if file.exists():
+        raise BackupExists(f"{file} exists; nothing was changed", hint="choose another name")
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def new_epoch_floor(now_ms: int, highest_epoch: int) -> int:

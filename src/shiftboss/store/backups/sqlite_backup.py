@@ -17,17 +17,16 @@ from shiftboss.store.backups.report import (
     DatabaseHasContent,
     NotABackup,
     RestoreReport,
+    check_is_new,
     new_epoch_floor,
     new_private_file,
-    publish,
-    sync,
     time_stamp,
 )
 from shiftboss.store.queries import check_schema_version, load_migrations
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
-from shiftboss.system.file_locks import try_lock
+from shiftboss.system.files import remove_durably, write_durably
 
 MAGIC: Final = b"SQLite format 3\0"
 _SUFFIXES: Final = ("", "-wal", "-shm")
@@ -40,34 +39,22 @@ def back_up(database: Path, file: Path, *, damaged: bool) -> BackupReport:
     """
     if not database.is_file():
         raise StoreUnavailable(f"there is no database {database}", hint="choose another --db")
+    check_is_new(file)
     if not damaged:
-        _check_intact(database)
-    part = new_private_file(file)
-    try:
-        with _reading(database) as source:
-            source.execute("VACUUM INTO ?", [str(part)])
+        with DamageWatch(database).checked_unless_open():
+            pass
+    with new_private_file(file) as part:
+        _copy(database, part)
         report = verify(part)
-    except sqlite3.Error as error:
-        part.unlink(missing_ok=True)
-        raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    publish(part, file)
     return report._replace(file=str(file))
 
 
-def _check_intact(database: Path) -> None:
-    """Raises StoreDamaged. A file that a server has open is checked by the server."""
-    watch = DamageWatch(database)
-    lock = try_lock(Path(f"{database}.lock"))
-    if lock is None:
-        watch.check_note()
-        return
+def _copy(database: Path, part: Path) -> None:
     try:
-        watch.check_closed_file()
-    finally:
-        os.close(lock)
+        with _reading(database) as source:
+            source.execute("VACUUM INTO ?", [str(part)])
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
 
 
 @contextmanager
@@ -92,7 +79,7 @@ def verify(file: Path) -> BackupReport:
                 table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
                 for table in COUNTED_TABLES
             }
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a message may quote the damaged bytes
         raise NotABackup(f"{file} is not a backup of a SQLite store: {error}", field="file") from (
             error
         )
@@ -111,15 +98,11 @@ def restore(database: Path, file: Path, *, force: bool, now_ms: int) -> RestoreR
                 f"{database} exists; nothing was changed",
                 hint="with --force it is replaced, and kept under another name",
             )
-        part = database.with_name(f"{database.name}.part")
-        part.unlink(missing_ok=True)
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        shutil.copyfile(file, part)
-        floor, version = _prepare(part, file.name, now_ms)
-        kept = _move_aside(database, now_ms)
-        publish(part, database)
-        DamageWatch(database).note_file.unlink()
-        sync(database.parent)
+        with new_private_file(database) as part:
+            shutil.copyfile(file, part)
+            floor, version = _prepare(part, file.name, now_ms)
+            kept = _move_aside(database, now_ms)
+        remove_durably(DamageWatch(database).note_file)
     finally:
         os.close(lock)
     return RestoreReport(str(file), "sqlite", version, report.rows, kept, floor)
@@ -135,22 +118,25 @@ def _prepare(part: Path, name: str, now_ms: int) -> tuple[int, int]:
         floor = new_epoch_floor(now_ms, highest[0] if highest else 0)
         session.execute("add_restore", {"at_ms": now_ms, "backup": name, "epoch_floor": floor})
         session.commit()
-        return floor, session.schema_version
+        version = session.schema_version
+    except sqlite3.Error as error:
+        raise NotABackup(f"{name} cannot be brought up to date: {error}", field="file") from error
     finally:
         session.close()  # empties and removes the log of the copy
+    return floor, version
 
 
 def _move_aside(database: Path, now_ms: int) -> str | None:
     """The new name of the former database. Until the restored one is in place, a note keeps servers
     from starting without it."""
     kept = database.with_name(f"{database.name}.replaced-{time_stamp(now_ms)}")
+    if kept.exists():
+        raise DatabaseHasContent(f"{kept} exists; nothing was changed", hint="try again")
     found = [suffix for suffix in _SUFFIXES if Path(f"{database}{suffix}").exists()]
     note = DamageWatch(database).note_file
     if note.exists():
         note.replace(f"{kept}.damaged")
-    note.write_text("a restore was interrupted; run it again\n", encoding="utf-8")
-    sync(note)
-    sync(database.parent)
+    write_durably(note, b"a restore was interrupted; run it again\n")
     for suffix in found:
         Path(f"{database}{suffix}").replace(f"{kept}{suffix}")
     return str(kept) if "" in found else None

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.deadlines import DatabaseDeadlines
-from shiftboss.store.postgres.bounded_connections import BoundedConnection
+from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.queries import check_schema_version, load_migrations
 
 BoundedPool = ConnectionPool[BoundedConnection]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import psycopg
 
 from shiftboss.errors import LeadershipLost
-from shiftboss.store.postgres.bounded_connections import AsyncBoundedConnection
+from shiftboss.store.postgres.hung_database import AsyncBoundedConnection
 from shiftboss.store.postgres.notifications import listen
 from shiftboss.store.postgres.session import named_queries
 from shiftboss.system.elapsed import elapsed_seconds

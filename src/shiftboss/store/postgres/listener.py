@@ -17,7 +17,7 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
-from shiftboss.store.postgres.bounded_connections import AsyncBoundedConnection
+from shiftboss.store.postgres.hung_database import AsyncBoundedConnection
 from shiftboss.store.postgres.notifications import EventRange, listen, parse_payload
 from shiftboss.store.postgres.session import PostgresSession
 

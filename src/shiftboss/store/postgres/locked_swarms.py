@@ -20,7 +20,7 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.batches import BatchResult, Outcome, RunLater
-from shiftboss.store.group_writer import BATCH_MAX
+from shiftboss.store.group_writer import BATCH_MAX, set_outcome
 from shiftboss.store.port import CommitListener, Transaction, UseCase
 from shiftboss.store.postgres.session import LockedElsewhereError
 
@@ -156,18 +156,16 @@ class LockedSwarms:
         return bool(left)
 
     def _answer(self, answered: list[tuple[_Job, Outcome]], events: list[Event]) -> None:
-        if events:
-            self._on_commit(events)
-        for job, outcome in answered:
-            self._count(job.use_case.partition, -1)
-            if job.future.done():
-                continue  # the caller cancelled it; the write is committed all the same
-            if is_locked(outcome):
-                job.future.set_exception(self._still_locked())
-            elif outcome.error is not None:
-                job.future.set_exception(outcome.error)
-            else:
-                job.future.set_result(outcome.value)
+        try:
+            if events:
+                self._on_commit(events)
+        finally:
+            for job, outcome in answered:
+                self._count(job.use_case.partition, -1)
+                is_too_late = is_locked(outcome)
+                set_outcome(
+                    job.future, Outcome(error=self._still_locked()) if is_too_late else outcome
+                )
 
     def _still_locked(self) -> StoreUnavailable:
         return StoreUnavailable(

@@ -32,7 +32,7 @@ from shiftboss.store.postgres.locked_swarms import THREADS as WAITING_THREADS
 from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession, mismatch_of
-from shiftboss.store.postgres.sessions import Sessions
+from shiftboss.store.postgres.session_pool import SessionPool
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 from shiftboss.system.elapsed import elapsed_seconds
@@ -102,7 +102,7 @@ class PostgresStore:
             open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines
         )
         opened.push_async_callback(asyncio.to_thread, pool.close)
-        self._sessions = Sessions(pool, self._node, self._channels.events, self._polls)
+        self._sessions = SessionPool(pool, self._node, self._channels.events, self._polls)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
         self._listener = Listener(

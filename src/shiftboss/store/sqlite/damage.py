@@ -13,13 +13,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from shiftboss.defaults import BACKUPS_FOLDER
+from shiftboss.defaults import BACKUPS_FOLDER, PART_SUFFIX
 from shiftboss.errors import StoreDamaged
 from shiftboss.store.sqlite.log_check import check_log
+from shiftboss.system.file_locks import try_lock
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ FileIdentity = tuple[int, int]
 
 
 def _means_damage(error: BaseException) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True  # SQLite quotes a damaged schema in its message
     code = error_code(error)
     return code in _DAMAGE_CODES or code & 0xFF in _DAMAGE_PRIMARY_CODES
 
@@ -117,6 +120,23 @@ class DamageWatch:
         if missing is not None:
             raise self.found(f"writes that were acknowledged are lost from its log: {missing}")
 
+    @contextmanager
+    def checked_unless_open(self) -> Iterator[None]:
+        """Check the file before the block, and keep servers from opening it meanwhile. What a
+        server has open, it checks itself. Raises StoreDamaged."""
+        lock = None
+        with suppress(OSError):  # such as a folder that cannot be written to
+            lock = try_lock(Path(f"{self._path}.lock"))
+        try:
+            if lock is None:
+                self.check_note()
+            else:
+                self.check_closed_file()
+            yield
+        finally:
+            if lock is not None:
+                os.close(lock)
+
     # -- while it is open
 
     def remember_files(self) -> None:
@@ -188,7 +208,8 @@ def restore_hint(path: Path) -> str:
     """The commands that help, as they have to be typed."""
     database = shlex.quote(str(path))
     check = f"`shiftboss fsck --db {database}` shows the damage"
-    backups = sorted((path.parent / BACKUPS_FOLDER).glob("*"), key=lambda file: file.name)
+    found = sorted((path.parent / BACKUPS_FOLDER).glob("*"), key=lambda file: file.name)
+    backups = [file for file in found if file.suffix != PART_SUFFIX]  # one may be in the making
     if not backups:
         return f"{check}; `shiftboss restore --help` says how to bring a backup back"
     newest = shlex.quote(str(backups[-1]))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +16,6 @@ from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import SqliteStore
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
-from shiftboss.system.file_locks import try_lock
 
 T = TypeVar("T")
 
@@ -53,17 +50,8 @@ class OfflineStore:
         self._session = await self._in_reader(self._open_reading)
 
     def _open_reading(self) -> SqliteSession:
-        # While somebody has the lock, the file is in use and cannot be checked.
-        lock = None
-        with contextlib.suppress(OSError):  # such as a folder that cannot be written to
-            lock = try_lock(Path(f"{self.path}.lock"))
-        try:
-            if lock is not None:
-                DamageWatch(self.path).check_closed_file()
+        with DamageWatch(self.path).checked_unless_open():
             session = SqliteSession(self.path, read_only=True)
-        finally:
-            if lock is not None:
-                os.close(lock)
         latest = load_migrations("sqlite")[-1][0]
         version = session.schema_version
         if version == latest:

@@ -33,14 +33,9 @@ class WritingSession:
         self._row_cache = row_cache
         self._polls = polls
         create_privately(path)
-        self._session = self._open()
         try:
-            self._session.migrate()
-            self._session.check()
-            self._session.prepare_log()
-            self._session.read_epoch_floor()
-        except (sqlite3.Error, StoreDamaged) as error:
-            self._session.close()
+            self._session = self._open_checked(is_first=True)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             damage = watch.damage_of(error)
             if damage is not None:
                 raise damage from error
@@ -94,10 +89,14 @@ class WritingSession:
         broken.close()
         return None
 
-    def _open_checked(self) -> SqliteSession:
+    def _open_checked(self, *, is_first: bool = False) -> SqliteSession:
         opened = self._open()
         try:
+            if is_first:
+                opened.migrate()
             opened.check()
+            if is_first:
+                opened.prepare_log()
             opened.read_epoch_floor()
         except BaseException:
             opened.close()

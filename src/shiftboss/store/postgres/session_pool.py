@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from psycopg_pool import PoolTimeout
 
-from shiftboss.store.postgres.bounded_connections import BoundedConnection, HungDatabaseError
 from shiftboss.store.postgres.connections import (
     CONNECTION_WAIT_SECONDS,
     BoundedPool,
     take_connection,
 )
+from shiftboss.store.postgres.hung_database import BoundedConnection, HungDatabaseError
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction_part import ParkedPolls
 
@@ -22,7 +22,7 @@ from shiftboss.store.transaction_part import ParkedPolls
 HUNG_PAUSE_SECONDS = 1.0
 
 
-class Sessions:
+class SessionPool:
     """For the threads of a store. `node` announces its commits on `channel`."""
 
     def __init__(self, pool: BoundedPool, node: str, channel: str, polls: ParkedPolls) -> None:

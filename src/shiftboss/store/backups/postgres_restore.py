@@ -1,0 +1,166 @@
+"""Restoring a backup of a PostgreSQL store."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from shiftboss.errors import DatabaseInUse
+from shiftboss.store.backups.postgres_backup import (
+    PIECE_BYTES,
+    BackupContents,
+    column_names,
+    connected,
+    own_tables,
+    read_contents,
+    verify,
+)
+from shiftboss.store.backups.report import (
+    DatabaseHasContent,
+    RestoreReport,
+    new_epoch_floor,
+    time_stamp,
+)
+from shiftboss.store.postgres.connections import MIGRATION_LOCK
+from shiftboss.store.queries import (
+    check_schema_version,
+    load_migrations,
+    load_queries,
+    percent_style,
+)
+
+# A server that has just ended leaves its connections for so long.
+ENDING_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.02
+
+
+def restore(url: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
+    """Replace the tables, all or nothing. The former ones are kept in a schema of their own."""
+    report = verify(file)
+    check_schema_version(report.schema_version, load_migrations("postgres"))
+    with (
+        connected(url) as connection,
+        zipfile.ZipFile(file) as archive,
+        connection.transaction(),
+    ):
+        # A server that starts now waits for its migrations until this is done.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        _check_unused(connection)
+        kept = _move_aside(connection, force=force, now_ms=now_ms)
+        version = _fill(connection, archive, read_contents(archive))
+        floor = _note_restore(connection, file.name, now_ms)
+        connection.execute("ANALYZE")
+    return RestoreReport(str(file), "postgres", version, report.rows, kept, floor)
+
+
+def _check_unused(connection: psycopg.Connection) -> None:
+    """A server that has just ended leaves its connections for a moment."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while count := _server_connections(connection):
+        if time.monotonic() > deadline:
+            raise DatabaseInUse(
+                f"servers are using the database ({count} connections); nothing was changed",
+                hint="stop them first",
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _server_connections(connection: psycopg.Connection) -> int:
+    """By their name. An address may give them another one: then there is at least a leader."""
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    row = connection.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND (application_name = 'shiftboss' OR pid = %s) AND pid <> pg_backend_pid()",
+        [_leading_pid(connection)],
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _leading_pid(connection: psycopg.Connection) -> int | None:
+    if connection.execute("SELECT to_regclass('leadership')").fetchone() == (None,):
+        return None  # an older version, or an empty database
+    row = connection.execute(
+        "SELECT backend_pid FROM leadership "
+        "WHERE expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    ).fetchone()
+    return int(row[0]) if row else None
+
+
+def _move_aside(connection: psycopg.Connection, *, force: bool, now_ms: int) -> str | None:
+    """The schema of the former tables."""
+    tables = own_tables(connection)
+    if not tables:
+        return None
+    if _has_rows(connection) and not force:
+        raise DatabaseHasContent(
+            "the database has swarms or receipts; nothing was changed",
+            hint="with --force its tables are replaced, and kept in another schema",
+        )
+    row = connection.execute("SELECT current_schema()").fetchone()
+    schema = f"{str(row[0])[:40] if row else 'public'}_replaced_{time_stamp(now_ms).lower()}"
+    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    for table in [*tables, "migrations"]:
+        connection.execute(
+            SQL("ALTER TABLE {} SET SCHEMA {}").format(Identifier(table), Identifier(schema))
+        )
+    return schema
+
+
+def _has_rows(connection: psycopg.Connection) -> bool:
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM swarms) OR EXISTS (SELECT FROM receipts)"
+    ).fetchone()
+    return bool(row and row[0])
+
+
+def _fill(
+    connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
+) -> int:
+    """Make the schema that the backup has, copy the rows, then bring it up to date."""
+    connection.execute("CREATE TABLE migrations (number integer PRIMARY KEY)")
+    version = 0
+    is_filled = False
+    for number, text in load_migrations("postgres"):
+        if number > contents.schema_version and not is_filled:
+            _copy_in(connection, archive, contents)
+            is_filled = True
+        connection.execute(text.encode())
+        connection.execute("INSERT INTO migrations (number) VALUES (%s)", [number])
+        version = number
+    if not is_filled:
+        _copy_in(connection, archive, contents)
+    return version
+
+
+def _copy_in(
+    connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
+) -> None:
+    # Migrations add rows of their own, which the backup has, too.
+    for table in reversed(contents.tables):
+        connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
+    for table in contents.tables:
+        statement = SQL("COPY {} ({}) FROM STDIN").format(
+            Identifier(table.name), column_names(table.columns)
+        )
+        with (
+            connection.cursor().copy(statement) as copy,
+            archive.open(f"{table.name}.copy") as rows,
+        ):
+            while data := rows.read(PIECE_BYTES):
+                copy.write(data)
+
+
+def _note_restore(connection: psycopg.Connection, name: str, now_ms: int) -> int:
+    queries = load_queries("postgres")
+    row = connection.execute(queries["highest_epoch"].encode()).fetchone()
+    floor = new_epoch_floor(now_ms, row[0] if row else 0)
+    connection.execute(
+        percent_style(queries["add_restore"]).encode(),
+        {"at_ms": now_ms, "backup": name, "epoch_floor": floor},
+    )
+    return floor
