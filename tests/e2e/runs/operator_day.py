@@ -31,6 +31,9 @@ _PRINTED = re.compile(r"shiftboss [a-z](?:'[^']*'|\"[^\"]*\"|[^`;()\n'\"])*")
 # What is refused at the end of the day, because the other choice was made, with the reason.
 _TOO_LATE = {
     f"shiftboss reject pay --swarm {SWARM} --reason 'what is wrong'": "was approved",
+    f"shiftboss waive price --swarm {SWARM} --check criterion --reason 'why it may fail'": (
+        "price has landed, so a waiver has no effect"
+    ),
 }
 
 

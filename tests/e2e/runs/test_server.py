@@ -329,7 +329,7 @@ async def test_a_server_that_keeps_dying_ends_the_run(
 
 async def test_a_run_ends_if_the_database_has_the_schema_of_another_build(tmp_path: Path) -> None:
     run_options = options(tmp_path)
-    make_sqlite_file(Path(run_options.database))
+    await asyncio.to_thread(make_sqlite_file, Path(run_options.database))
     async with client_of(run_options) as client:
         await client.create_swarm("g")
         connection = sqlite3.connect(run_options.database)
