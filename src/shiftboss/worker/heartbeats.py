@@ -43,7 +43,12 @@ class HeartbeatThread:
         self._epoch = epoch
         self._seconds = seconds
         self._on_lost = on_lost
-        self._members = {"name": worker, "epoch": epoch, "lease_seconds": lease_seconds(seconds)}
+        self._members = {
+            "name": worker,
+            "bead_id": bead_id,
+            "epoch": epoch,
+            "lease_seconds": lease_seconds(seconds),
+        }
         self._stopped = threading.Event()
 
     def start(self) -> None:
