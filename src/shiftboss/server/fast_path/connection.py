@@ -163,7 +163,7 @@ class FastConnection(Connection):
             return None
         method = parser.get_method().decode("latin-1")
         call = self._calls.find(method, path)
-        if call is None or not (self._is_within_rate() and self._is_admitted(method, path)):
+        if call is None or not (self._is_admitted(method, path) and self._is_within_rate()):
             return None
         return FastExchange(call, self.headers)
 
