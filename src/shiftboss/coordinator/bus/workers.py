@@ -58,8 +58,8 @@ from shiftboss.rules.tasks.tasks import (
     bus_status,
     check_can_ack,
     check_epoch,
-    check_is_for,
     check_holds,
+    check_is_for,
 )
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction

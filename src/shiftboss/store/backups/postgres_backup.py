@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 import zipfile
+import zlib
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,8 @@ MAGIC: Final = b"PK\x03\x04"
 _CONTENTS: Final = "backup.json"
 _APPLICATION: Final = "shiftboss-backup"
 _CREATED_TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_CONTENTS_BYTES_MAX: Final = 1 << 20
+_ENCRYPTED: Final = 1
 _PIECE_BYTES: Final = 1 << 20
 ENDING_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
@@ -151,16 +154,35 @@ def verify(file: Path) -> BackupReport:
     """Every byte is read and compared with its digest. Raises NotABackup."""
     try:
         with zipfile.ZipFile(file) as archive:
+            _check_members(file, archive)
             contents = _contents(archive)
             for table in contents.tables:
                 _check_copy(archive, table)
-    except (zipfile.BadZipFile, KeyError, ValidationError, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValidationError, OSError, EOFError) as error:
         raise NotABackup(
             f"{file} is not a backup of a PostgreSQL store: {error}", field="file"
         ) from error
     counts = {table.name: table.rows for table in contents.tables}
     rows = {name: counts.get(name, 0) for name in COUNTED_TABLES}
     return BackupReport(str(file), "postgres", contents.schema_version, file.stat().st_size, rows)
+
+
+def _check_members(file: Path, archive: zipfile.ZipFile) -> None:
+    """Others may write archives in ways that we do not: encrypted, or with a list of contents that
+    fills the memory."""
+    usual = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    for member in archive.infolist():
+        is_list = member.filename == _CONTENTS
+        if (
+            member.compress_type not in usual
+            or member.flag_bits & _ENCRYPTED
+            or (is_list and member.file_size > _CONTENTS_BYTES_MAX)
+        ):
+            raise NotABackup(
+                f"{file} is not a backup of a PostgreSQL store: {member.filename} is not as "
+                "shiftboss writes it",
+                field="file",
+            )
 
 
 def _contents(archive: zipfile.ZipFile) -> BackupContents:
@@ -187,7 +209,7 @@ def restore(url: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
             _check_unused(connection)
             kept = _move_aside(connection, force=force, now_ms=now_ms)
-            version = _fill(connection, archive, _contents(archive))
+            version = _filled(connection, archive)
             floor = _note_restore(connection, file.name, now_ms)
         connection.execute("ANALYZE")
     return RestoreReport(str(file), "postgres", version, report.rows, kept, floor)
@@ -241,6 +263,15 @@ def _has_rows(connection: psycopg.Connection) -> bool:
     return bool(row and row[0])
 
 
+def _filled(connection: psycopg.Connection, archive: zipfile.ZipFile) -> int:
+    try:
+        return _fill(connection, archive, _contents(archive))
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
+        raise NotABackup(
+            f"PostgreSQL refuses the rows of the backup: {error}; nothing was changed", field="file"
+        ) from error
+
+
 def _fill(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> int:
@@ -263,6 +294,13 @@ def _fill(
 def _copy_in(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> None:
+    # A crafted backup could name tables of others, which are emptied first.
+    if [table.name for table in contents.tables] != _own_tables(connection):
+        raise NotABackup(
+            f"the backup does not have the tables of schema version {contents.schema_version}; "
+            "nothing was changed",
+            field="file",
+        )
     # Migrations add rows of their own.
     for table in reversed(contents.tables):
         connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
