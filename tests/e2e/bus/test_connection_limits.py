@@ -19,6 +19,7 @@ from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import HEAD_BYTES_MAX, HEADERS_MAX
 from shiftboss.server.http.open_connections import ConnectionLimits, Phase
 from shiftboss.server.http.rate_limits import RateLimits
+from shiftboss.server.http.routes import WEBHOOKS_AT_ONCE
 from tests.client import ANSWER_SECONDS
 from tests.listener import Listener, coordinating
 
@@ -417,6 +418,26 @@ async def test_bodies_that_nobody_completes_make_room_for_others(
             await worker.send(REGISTER.replace(b"Host:", b"Authorization: Bearer right\r\nHost:"))
             assert (await worker.reply()).status == 200
         assert await first.is_closed()
+
+
+async def test_only_some_bodies_without_a_token_are_held_at_once(
+    tmp_path: Path, fast_path: bool
+) -> None:
+    begun = b"POST /ci/webhook/app HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
+    async with served(tmp_path, fast_path, token="right") as listener, AsyncExitStack() as stack:
+        for _ in range(WEBHOOKS_AT_ONCE):
+            peer = await stack.enter_async_context(connected(listener))
+            await peer.send(begun)
+        await until(lambda: all(one.phase is Phase.BODY for one in listener.connections))
+        async with connected(listener) as further:
+            await further.send(begun)
+            refusal = await further.reply()
+        assert (refusal.status, refusal.headers["retry-after"]) == (429, "5")
+        await peer.send(b"12345678")
+        assert (await peer.reply()).status == 403
+        async with connected(listener) as next_one:
+            await next_one.send(begun + b"12345678")
+            assert (await next_one.reply()).status == 403
 
 
 async def test_a_refused_request_does_not_get_to_send_its_body(
