@@ -127,8 +127,8 @@ class _CiWebhook:
         await json_reply(answer.model_dump_json().encode()).send(send)
 
     async def _read(self, receive: Receive) -> bytes:
-        """Anybody can send a body, as its signature is checked when it is complete. The check of the
-        CI that a refused one asked for comes anyway."""
+        """Anybody can send a body, as its signature is checked when it is complete. The check of CI
+        that a refused one asked for comes anyway."""
         if self._arriving >= WEBHOOKS_AT_ONCE:
             raise TooManyRequests("too many webhooks are arriving at once", WEBHOOK_RETRY_SECONDS)
         self._arriving += 1
