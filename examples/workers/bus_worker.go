@@ -99,7 +99,7 @@ func beat(held task, lost *atomic.Bool, over chan struct{}) {
 		case <-over:
 			return
 		case <-time.After(time.Duration(seconds * float64(time.Second))):
-			got, refusal := call("heartbeat", fields{"name": name, "epoch": held.Epoch})
+			got, refusal := call("heartbeat", fields{"name": name, "bead_id": held.BeadID, "epoch": held.Epoch})
 			lost.Store(refusal != nil || got.BeadID != held.BeadID || got.Epoch != held.Epoch)
 		}
 	}

@@ -19,7 +19,8 @@ field() { sed -En 's/.*"'"$1"'":("(([^"\\]|\\.)*)"|([0-9]+)).*/\2\4/p' "$work/an
 beat() {
   while sleep "${SHIFTBOSS_HEARTBEAT_SECONDS:-20}"; do
     beaten=$(curl -s --max-time 10 -H 'Content-Type: application/json' \
-      -d "{\"swarm_id\":\"$swarm\",\"name\":\"$name\",\"epoch\":$epoch}" "$url/bus/heartbeat") || continue
+      -d "{\"swarm_id\":\"$swarm\",\"name\":\"$name\",\"bead_id\":\"$bead\",\"epoch\":$epoch}" \
+      "$url/bus/heartbeat") || continue
     case $beaten in *"\"bead_id\":\"$bead\""* | '') ;; *) : > "$work/lost" && return ;; esac
   done
 }

@@ -49,7 +49,7 @@ async function perform({ bead_id, title, epoch }: Task): Promise<void> {
   await call("ack_task", mine);
   let lost = false;
   const beats = setInterval(() => {
-    const beat = call("heartbeat", { name, epoch });
+    const beat = call("heartbeat", mine);
     beat.then((held) => (lost ||= held.bead_id !== bead_id || held.epoch !== epoch), () => (lost = true));
   }, beatMs);
   try {

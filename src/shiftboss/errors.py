@@ -320,7 +320,7 @@ class TaskEnded(Conflict):
 
 
 class TaskMismatch(Conflict):
-    """The worker acknowledged a task that it was not given, or acknowledged it twice."""
+    """The worker named a task that it was not given, or acknowledged one twice."""
 
     code = "task_mismatch"
     title = "Task mismatch"

@@ -7,13 +7,14 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final, NamedTuple
 
 import httpx2
 
 from shiftboss.client.server_address import Server
 from shiftboss.conformance.checks import Broken
+from shiftboss.conformance.deadlines import within
 from shiftboss.conformance.exchanges import Exchange, answer_document, answer_of, exchange_of
 from shiftboss.errors import ShiftbossError
 
@@ -101,8 +102,10 @@ class ServerCalls:
         """An answer that is read while it comes. Raises Broken if there is none."""
         exchange = exchange_of("GET", path, headers, b"")
         self.exchanges.append(exchange)
+        request = self._http.build_request("GET", path, headers=headers, timeout=seconds)
         try:
-            with self._http.stream("GET", path, headers=headers, timeout=seconds) as response:
+            response = within(seconds, lambda: self._http.send(request, stream=True))
+            with closing(response):
                 exchange.status, exchange.is_delivered = response.status_code, True
                 exchange.answered_at = time.monotonic()
                 yield response
@@ -129,11 +132,9 @@ class ServerCalls:
         return self._send("POST", "/mcp", json.dumps(request).encode(), headers, seconds)
 
     def _receive(self, request: httpx2.Request, seconds: float) -> tuple[httpx2.Response, bytes]:
-        response = self._http.send(request, stream=True)
-        try:
+        response = within(seconds, lambda: self._http.send(request, stream=True))
+        with closing(response):
             return response, _bounded(response.iter_bytes(), seconds)
-        finally:
-            response.close()
 
     def _send(
         self,

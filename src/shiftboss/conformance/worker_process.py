@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,8 @@ class WorkerProcess:
             return
         assert self._process.stdin is not None
         self._process.stdin.close()
+        # A worker may have stopped the supervisor, which then could not end what it watches.
+        self._process.send_signal(signal.SIGCONT)
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -109,9 +109,11 @@ class TaskFailedRequest(BusRequest):
 
 
 class HeartbeatRequest(BusRequest):
-    """`lease_seconds` requests a lease of another length, for launchers that send heartbeats."""
+    """`lease_seconds` requests a lease of another length, for launchers that send heartbeats. With
+    `bead_id`, a late heartbeat does not renew the lease of the worker's next task."""
 
     name: WorkerName
+    bead_id: TaskId | None = None
     context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
     current_step: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
     epoch: Epoch | None = None

@@ -40,11 +40,12 @@ RepoPath = Annotated[str, StringConstraints(min_length=1, max_length=4096, patte
 Revision = Annotated[
     str, StringConstraints(max_length=250, pattern=r"^[^\x00-\x20\x7f^-][^\x00-\x20\x7f]*$")
 ]
-# As git names branches: nothing that is an expression after `refs/heads/`.
+# As git names branches: nothing that is an expression after `refs/heads/`, such as `main@{1}`.
 BranchName = Annotated[
     str,
     StringConstraints(
-        max_length=250, pattern=r"^[^\x00-\x20\x7f~^:?*\[\\-][^\x00-\x20\x7f~^:?*\[\\]*$"
+        max_length=250,
+        pattern=r"^[^\x00-\x20\x7f~^:?*\[\\{.-](?:\.?[^\x00-\x20\x7f~^:?*\[\\{.])*$",
     ),
 ]
 Strategy = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,50}$")]

@@ -47,7 +47,7 @@ class SimulatedHeartbeats:
         assert isinstance(client, SimulatedClient)
         self._client = client
         self._attempt = (bead_id, epoch)
-        self._members = heartbeat_members(worker, epoch, seconds)
+        self._members = heartbeat_members(worker, bead_id, epoch, seconds)
         self._seconds = seconds
         self._on_lost = on_lost
         self._task: asyncio.Task[None] | None = None

@@ -120,9 +120,8 @@ class BusTask(MilestoneReports):
     ) -> dict[str, Any]:
         """`checkpoint_requested` in the answer: the context is nearly full, call `checkpoint`."""
         usage = {"context_usage": context_usage, "current_step": current_step}
-        return await self._client.call(
-            "heartbeat", {"name": self._worker, "epoch": self.epoch} | usage
-        )
+        task = {"name": self._worker, "bead_id": self.bead_id, "epoch": self.epoch}
+        return await self._client.call("heartbeat", task | usage)
 
     async def progress(self, **payload: object) -> dict[str, Any]:
         """A `commit` is kept for the next attempt; a `state` moves along the state machine."""

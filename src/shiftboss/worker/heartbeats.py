@@ -38,8 +38,9 @@ class Heartbeats(Protocol):
 StartHeartbeats = Callable[[BusClient, str, str, int, float, Callable[[], None]], Heartbeats]
 
 
-def heartbeat_members(worker: str, epoch: int, seconds: float) -> dict[str, object]:
-    return {"name": worker, "epoch": epoch, "lease_seconds": lease_seconds(seconds)}
+def heartbeat_members(worker: str, bead_id: str, epoch: int, seconds: float) -> dict[str, object]:
+    lease = {"lease_seconds": lease_seconds(seconds)}
+    return {"name": worker, "bead_id": bead_id, "epoch": epoch} | lease
 
 
 class HeartbeatThread:
@@ -62,7 +63,7 @@ class HeartbeatThread:
         self._epoch = epoch
         self._seconds = seconds
         self._on_lost = on_lost
-        self._members = heartbeat_members(worker, epoch, seconds)
+        self._members = heartbeat_members(worker, bead_id, epoch, seconds)
         self._stopped = threading.Event()
 
     def start(self) -> None:

@@ -314,5 +314,32 @@ def test_a_server_that_never_ends_its_answer_does_not_stop_the_kit() -> None:
         server.shutdown()
 
 
+@pytest.mark.parametrize(
+    "dripped", [b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\nX:", b""]
+)
+def test_a_server_that_never_ends_its_headers_does_not_stop_the_kit(dripped: bytes) -> None:
+    class Dripping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.wfile.write(dripped)
+            try:
+                while True:
+                    self.wfile.write(dripped if dripped.endswith(b"\n") else b" ")
+                    time.sleep(0.05)
+            except OSError:
+                pass
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        calls = ServerCalls(Server(f"http://127.0.0.1:{server.server_address[1]}", None))
+        with pytest.raises(Broken, match=r"has no end within 0\.2 s|no answer"):
+            calls.post("/swarm/create", {}, seconds=0.2)
+        calls.close()
+        server.shutdown()
+
+
 def test_every_check_has_a_lie_that_it_catches() -> None:
     assert {check.name for check in SERVER_CHECKS} == {check for _, check, _ in LIES.values()}

@@ -112,6 +112,26 @@ async def test_a_heartbeat_does_not_extend_an_unacknowledged_offer(bus: BusFixtu
     assert (await bus.show("t")).status == "queued"
 
 
+async def test_a_late_heartbeat_does_not_renew_the_next_task_of_its_worker(bus: BusFixture) -> None:
+    """Each task counts its own attempts, so both are at epoch 1."""
+    await executing(bus)
+    await bus.cancel("t")
+    await bus.add_and_submit("next")
+    epoch = await bus.start("v", "next")
+    await bus.pass_seconds(LEASE - 1)
+    with pytest.raises(TaskMismatch):
+        await bus.beat("v", bead_id="t", epoch=epoch)
+    assert (await bus.beat("v", bead_id="next", epoch=epoch, lease_seconds=5)).bead_id == "next"
+    await bus.pass_seconds(5)
+    assert (await bus.show("next")).status == "queued"
+
+
+async def test_a_heartbeat_for_a_task_of_nobody_is_refused(bus: BusFixture) -> None:
+    await bus.register("v")
+    with pytest.raises(TaskMismatch):
+        await bus.beat("v", bead_id="t")
+
+
 async def test_an_expired_lease_requeues_the_task_with_its_salvage(bus: BusFixture) -> None:
     await executing(bus)
     for commit in ("abc1234", "def5678", "abc1234"):

@@ -17,8 +17,9 @@ import pytest
 from shiftboss.server.http import open_connections
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import HEAD_BYTES_MAX, HEADERS_MAX
-from shiftboss.server.http.open_connections import ConnectionLimits
+from shiftboss.server.http.open_connections import ConnectionLimits, Phase
 from shiftboss.server.http.rate_limits import RateLimits
+from shiftboss.server.http.routes import WEBHOOKS_AT_ONCE
 from tests.client import ANSWER_SECONDS
 from tests.listener import Listener, coordinating
 
@@ -389,6 +390,65 @@ async def test_guessing_tokens_is_limited_but_the_right_token_still_works(
         assert statuses == [401] * 200 + [429]
         await worker.send(guess.replace(b"wrong", b"right"))
         assert (await worker.reply()).status == 200
+
+
+async def test_refused_requests_do_not_use_up_what_the_workers_of_the_address_may_send(
+    tmp_path: Path, fast_path: bool
+) -> None:
+    rates = RateLimits(1, lambda: 1000.0)
+    foreign = REGISTER.replace(b"Host:", b"Origin: http://evil.example\r\nHost:")
+    async with (
+        served(tmp_path, fast_path, rates=rates) as listener,
+        connected(listener) as page,
+        connected(listener) as worker,
+    ):
+        statuses = []
+        for _ in range(6):
+            await page.send(foreign)
+            statuses.append((await page.reply()).status)
+        assert statuses == [403] * 4 + [429] * 2
+        await worker.send(REGISTER)
+        assert (await worker.reply()).status == 200
+
+
+async def test_bodies_that_nobody_completes_make_room_for_others(
+    tmp_path: Path, fast_path: bool
+) -> None:
+    """A webhook has no token, so anybody can begin one."""
+    limits = ConnectionLimits(connections_max=2)
+    begun = b"POST /ci/webhook/app HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
+    async with (
+        served(tmp_path, fast_path, limits, token="right") as listener,
+        connected(listener) as first,
+        connected(listener) as second,
+    ):
+        for peer in (first, second):
+            await peer.send(begun)
+        await until(lambda: all(one.phase is Phase.BODY for one in listener.connections))
+        async with connected(listener) as worker:
+            await worker.send(REGISTER.replace(b"Host:", b"Authorization: Bearer right\r\nHost:"))
+            assert (await worker.reply()).status == 200
+        assert await first.is_closed()
+
+
+async def test_only_some_bodies_without_a_token_are_held_at_once(
+    tmp_path: Path, fast_path: bool
+) -> None:
+    begun = b"POST /ci/webhook/app HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
+    async with served(tmp_path, fast_path, token="right") as listener, AsyncExitStack() as stack:
+        for _ in range(WEBHOOKS_AT_ONCE):
+            peer = await stack.enter_async_context(connected(listener))
+            await peer.send(begun)
+        await until(lambda: all(one.phase is Phase.BODY for one in listener.connections))
+        async with connected(listener) as further:
+            await further.send(begun)
+            refusal = await further.reply()
+        assert (refusal.status, refusal.headers["retry-after"]) == (429, "5")
+        await peer.send(b"12345678")
+        assert (await peer.reply()).status == 403
+        async with connected(listener) as next_one:
+            await next_one.send(begun + b"12345678")
+            assert (await next_one.reply()).status == 403
 
 
 async def test_a_refused_request_does_not_get_to_send_its_body(

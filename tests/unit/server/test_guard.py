@@ -255,3 +255,15 @@ def test_many_host_names_do_not_fill_the_memory() -> None:
         assert refusal((b"host", b"h%d" % number), guard=guard) is Forbidden
     assert len(guard._hosts) == HOSTS_MAX
     assert refusal(HOST, guard=guard) is None
+
+
+@pytest.mark.parametrize("path", ["/swarms", "/ci/webhook/app"])
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site", b"Cross-Site", b"", b"new-word"])
+def test_what_a_web_page_embeds_is_refused(path: str, site: bytes) -> None:
+    """Such a request has no Origin."""
+    assert refusal(HOST, (b"sec-fetch-site", site), method="GET", path=path) is Forbidden
+
+
+@pytest.mark.parametrize("site", [b"none", b"same-origin"])
+def test_a_person_may_open_an_address_in_a_browser(site: bytes) -> None:
+    assert refusal(HOST, (b"sec-fetch-site", site), method="GET", path="/swarms") is None

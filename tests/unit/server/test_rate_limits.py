@@ -66,6 +66,9 @@ def test_clients_do_not_share_a_limit(clock: FakeClock) -> None:
     ("one", "other", "is_same"),
     [
         ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("127.0.0.1", "127.1.2.3", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("fe80::1%eth0", "fe80::2%eth0", True),
         ("::1", "::1", True),

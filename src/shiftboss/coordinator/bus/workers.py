@@ -24,7 +24,7 @@ from shiftboss.coordinator.idempotency import bus_report, report_digest
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms import overview
 from shiftboss.coordinator.swarms.swarms import check_exists
-from shiftboss.errors import StaleEpoch
+from shiftboss.errors import StaleEpoch, TaskMismatch
 from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
@@ -59,6 +59,7 @@ from shiftboss.rules.tasks.tasks import (
     check_can_ack,
     check_epoch,
     check_holds,
+    check_is_for,
 )
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction
@@ -201,10 +202,12 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
     """Renew the lease. A worker with a full context is asked for its checkpoint."""
     _, held = take_worker(tx, request.swarm_id, request.name)
     if held is not None:
-        check_epoch(held, request.epoch)
+        check_is_for(held, request.bead_id, request.epoch)
         held = renew_lease(tx, held, request, now_ms)
     elif request.epoch is not None:
         raise StaleEpoch.without_task(request.name, request.epoch)
+    elif request.bead_id is not None:
+        raise TaskMismatch(request.name, None, request.bead_id)
     return HeartbeatAnswer(
         success=True,
         worker=request.name,

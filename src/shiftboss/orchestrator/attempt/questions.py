@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shiftboss.errors import StaleEpoch
+from shiftboss.errors import StaleEpoch, TaskMismatch
 from shiftboss.orchestrator.run.server_client import RunServerClient
 
 
@@ -56,7 +56,9 @@ class AttemptQuestions:
         """The server delivers an answer until a report shows that the worker has continued. An
         agent may finish without one, so its polls count as well."""
         try:
-            beat = await self._client.call("heartbeat", name=self._worker, epoch=self._epoch)
-        except StaleEpoch:
+            beat = await self._client.call(
+                "heartbeat", name=self._worker, bead_id=self._bead_id, epoch=self._epoch
+            )
+        except (StaleEpoch, TaskMismatch):
             return set()  # the attempt is over, and nothing is delivered to it any more
         return {answer["question_id"] for answer in beat["answers"]} - self._delivered

@@ -118,6 +118,14 @@ def check_epoch(assignment: Assignment, epoch: int | None) -> None:
         raise StaleEpoch(assignment.task_id, epoch, assignment.epoch)
 
 
+def check_is_for(held: Assignment, task_id: str | None, epoch: int | None) -> None:
+    """Reject a heartbeat for a task that its worker has lost. The next one may have the same epoch:
+    each task counts its own attempts."""
+    if task_id is not None and task_id != held.task_id:
+        raise TaskMismatch(held.worker, held.task_id, task_id)
+    check_epoch(held, epoch)
+
+
 def check_can_ack(worker: Worker, assignment: Assignment | None, task_id: str) -> Assignment:
     """Reject an acknowledgement of the wrong task, or a repeated one."""
     if (

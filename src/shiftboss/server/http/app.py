@@ -90,14 +90,16 @@ class App:
     def _admit(self, scope: Scope) -> None:
         client = scope.get("client")
         rate = None if client is None else self.rates.of(client[0])
-        if rate is not None:
-            rate.check()
+        # Access control comes first: what it refuses must not use up what the workers of the same
+        # address may send.
         try:
             self.guard.check(scope["method"], scope["path"], scope["headers"])
         except ShiftbossError:
             if rate is not None:
                 rate.check_refusal()
             raise
+        if rate is not None:
+            rate.check()
 
 
 class _Response:

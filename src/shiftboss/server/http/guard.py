@@ -30,6 +30,7 @@ _SINGLE: Final = {
     b"content-type": "Content-Type",
     b"content-length": "Content-Length",
     b"transfer-encoding": "Transfer-Encoding",
+    b"sec-fetch-site": "Sec-Fetch-Site",
 }
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))?", re.ASCII)
 _PORT_MAX: Final = 65_535
@@ -50,6 +51,7 @@ class Guard:
         # signature every request gets the same refusal. With one, it only makes a CI check due
         # that would have come anyway.
         if path.startswith(WEBHOOK_PREFIX):
+            _check_not_from_page(dict(headers).get(b"sec-fetch-site"))
             return
         given = _single_headers(headers)
         self._check_caller(path, given)
@@ -84,6 +86,7 @@ class Guard:
                 field="Origin",
                 hint="web pages of other origins cannot use this server; serve with a token",
             )
+        _check_not_from_page(given.get(b"sec-fetch-site"))
 
     def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
         if path == "/health":
@@ -116,6 +119,17 @@ def names_loopback(host: str) -> bool:
     if parts is None or int(parts[3] or 0) > _PORT_MAX:
         return False
     return is_loopback(parts[1] or parts[2]) and (parts[1] is None or ":" in parts[1])
+
+
+def _check_not_from_page(site: bytes | None) -> None:
+    """An image or a script of a web page is asked for without an Origin. It reads nothing, but it
+    would use up the requests and the connections of the workers."""
+    if site is not None and site.lower() not in (b"none", b"same-origin"):
+        raise Forbidden(
+            "web pages of other origins cannot use this server",
+            field="Sec-Fetch-Site",
+            hint="open the address itself",
+        )
 
 
 def _single_headers(headers: Headers) -> dict[bytes, bytes]:

@@ -95,6 +95,11 @@ _LATE: Final = {
 }
 
 
+# In which order connections make room. A body counts as well, as nobody has to show a token to
+# begin one (of a webhook); an honest one is complete within milliseconds.
+_WAITING: Final = {Phase.NEW: 0, Phase.HEAD: 1, Phase.IDLE: 2, Phase.BODY: 3}
+
+
 class OpenConnections:
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float]) -> None:
         self.limits = limits
@@ -146,18 +151,17 @@ class OpenConnections:
                     return
 
     def _close_waiting(self) -> bool:
-        """Close a connection that nothing happens on, if there is one."""
+        """Close a connection that the server waits for, if there is one."""
         # Looking at all connections must not become the work that keeps the server busy.
         pause = len(self._seen) / LISTED_PER_SECOND
         if not self._closable and self._clock() - self._listed >= pause:
             self._listed = self._clock()
-            waiting = {Phase.NEW: 0, Phase.HEAD: 1, Phase.IDLE: 2}
-            found = [one for one in self._seen if one.phase in waiting]
+            found = [one for one in self._seen if one.phase in _WAITING]
             # The list is used from its end: first those without a request, oldest first.
-            self._closable = sorted(found, key=lambda one: waiting[one.phase])[::-1]
+            self._closable = sorted(found, key=lambda one: _WAITING[one.phase])[::-1]
         while self._closable:
             connection = self._closable.pop()
-            if connection in self._seen and connection.phase in (Phase.NEW, Phase.HEAD, Phase.IDLE):
+            if connection in self._seen and connection.phase in _WAITING:
                 self.remove(connection)
                 connection.abort()
                 return True

@@ -29,6 +29,7 @@ LOG_SECONDS: Final = 60.0
 _UNLIMITED: Final = 1e12
 # An IPv6 client has a network of addresses.
 _V6_CLIENT_BITS: Final = 64
+_LOOPBACK: Final = "127.0.0.1"
 
 
 class TokenBucket:
@@ -125,11 +126,12 @@ class RateLimits:
 
 def _client_of(address: str) -> str:
     if ":" not in address:
-        return address
+        # A process of this machine can use any of these.
+        return _LOOPBACK if address.startswith("127.") else address
     try:
         parsed = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
+    if parsed.ipv4_mapped is not None:  # the server listens on `::`, for both kinds
+        return _client_of(str(parsed.ipv4_mapped))
     return str(ipaddress.IPv6Network((parsed, _V6_CLIENT_BITS), strict=False))

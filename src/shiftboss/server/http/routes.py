@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from shiftboss import __version__
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import InvalidRequest, UnknownSwarm
+from shiftboss.errors import InvalidRequest, TooManyRequests, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
@@ -30,6 +30,8 @@ from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse_create_swarm
 
 SWARMS_PER_PAGE = 50
+WEBHOOKS_AT_ONCE = 64
+WEBHOOK_RETRY_SECONDS = 5.0
 
 
 class Endpoints:
@@ -116,12 +118,24 @@ class _CiWebhook:
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._webhooks = coordinator.webhooks
+        self._arriving = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(receive)
+        body = await self._read(receive)
         headers = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
         answer = await self._webhooks.receive(scope["path_params"]["repo"], headers, body)
         await json_reply(answer.model_dump_json().encode()).send(send)
+
+    async def _read(self, receive: Receive) -> bytes:
+        """Anybody can send a body, as its signature is checked when it is complete. The check of CI
+        that a refused one asked for comes anyway."""
+        if self._arriving >= WEBHOOKS_AT_ONCE:
+            raise TooManyRequests("too many webhooks are arriving at once", WEBHOOK_RETRY_SECONDS)
+        self._arriving += 1
+        try:
+            return await read_body(receive)
+        finally:
+            self._arriving -= 1
 
 
 class _Messages:

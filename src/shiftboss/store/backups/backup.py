@@ -20,6 +20,8 @@ def back_up(address: str, file: Path, *, now_ms: int, damaged: bool = False) -> 
 
 def restore(address: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
     """Replace the database by a backup. No server may be running on it."""
+    if file.exists() and not file.is_file():
+        raise NotABackup(f"{file} is not a file; nothing was changed", field="file")
     try:
         with file.open("rb") as opened:
             head = opened.read(16)

@@ -39,6 +39,8 @@ _CONTENTS: Final = "backup.json"
 _APPLICATION: Final = "shiftboss-backup"
 _CREATED_TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 PIECE_BYTES: Final = 1 << 20
+_CONTENTS_BYTES_MAX: Final = 1 << 20
+_ENCRYPTED: Final = 1
 # What zipfile raises for a damaged archive, or one that needs what it does not support.
 _UNREADABLE: Final = (
     zipfile.BadZipFile,
@@ -157,6 +159,7 @@ def verify(file: Path) -> BackupReport:
     """Every byte is read and compared with its digest. Raises NotABackup."""
     try:
         with zipfile.ZipFile(file) as archive:
+            _check_members(file, archive)
             contents = read_contents(archive)
             for table in contents.tables:
                 _check_copy(archive, table)
@@ -167,6 +170,24 @@ def verify(file: Path) -> BackupReport:
     counts = {table.name: table.rows for table in contents.tables}
     rows = {name: counts.get(name, 0) for name in COUNTED_TABLES}
     return BackupReport(str(file), "postgres", contents.schema_version, file.stat().st_size, rows)
+
+
+def _check_members(file: Path, archive: zipfile.ZipFile) -> None:
+    """Others may write archives in ways that we do not: encrypted, or with a list of contents that
+    fills the memory."""
+    usual = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    for member in archive.infolist():
+        is_list = member.filename == _CONTENTS
+        if (
+            member.compress_type not in usual
+            or member.flag_bits & _ENCRYPTED
+            or (is_list and member.file_size > _CONTENTS_BYTES_MAX)
+        ):
+            raise NotABackup(
+                f"{file} is not a backup of a PostgreSQL store: {member.filename} is not as "
+                "shiftboss writes it",
+                field="file",
+            )
 
 
 def read_contents(archive: zipfile.ZipFile) -> BackupContents:

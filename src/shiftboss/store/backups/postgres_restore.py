@@ -22,6 +22,7 @@ from shiftboss.store.backups.postgres_backup import (
 )
 from shiftboss.store.backups.report import (
     DatabaseHasContent,
+    NotABackup,
     RestoreReport,
     new_epoch_floor,
     time_stamp,
@@ -52,7 +53,7 @@ def restore(url: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
         _check_unused(connection)
         kept = _move_aside(connection, force=force, now_ms=now_ms)
-        version = _fill(connection, archive, read_contents(archive))
+        version = _filled(connection, archive)
         floor = _note_restore(connection, file.name, now_ms)
         connection.execute("ANALYZE")
     return RestoreReport(str(file), "postgres", version, report.rows, kept, floor)
@@ -118,6 +119,15 @@ def _has_rows(connection: psycopg.Connection) -> bool:
     return bool(row and row[0])
 
 
+def _filled(connection: psycopg.Connection, archive: zipfile.ZipFile) -> int:
+    try:
+        return _fill(connection, archive, read_contents(archive))
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
+        raise NotABackup(
+            f"PostgreSQL refuses the rows of the backup: {error}; nothing was changed", field="file"
+        ) from error
+
+
 def _fill(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> int:
@@ -140,6 +150,13 @@ def _fill(
 def _copy_in(
     connection: psycopg.Connection, archive: zipfile.ZipFile, contents: BackupContents
 ) -> None:
+    # A crafted backup could name tables of others, which are emptied first.
+    if [table.name for table in contents.tables] != own_tables(connection):
+        raise NotABackup(
+            f"the backup does not have the tables of schema version {contents.schema_version}; "
+            "nothing was changed",
+            field="file",
+        )
     # Migrations add rows of their own, which the backup has, too.
     for table in reversed(contents.tables):
         connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))

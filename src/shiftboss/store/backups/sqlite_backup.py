@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from shiftboss.store.backups.report import (
     new_private_file,
     time_stamp,
 )
-from shiftboss.store.queries import check_schema_version, load_migrations
+from shiftboss.store.backups.sqlite_schema import check_schema
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
@@ -62,19 +63,22 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     address = f"{file.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
         connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
         yield connection
 
 
 def verify(file: Path) -> BackupReport:
-    """Every page, index and reference of a backup is checked. Raises NotABackup."""
+    """Its schema, and every page, index and reference of a backup is checked. Raises NotABackup."""
+    _check_has_no_log(file)
     try:
         with _reading(file) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            check_schema(file, connection, version)
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if found != "ok":
                 raise NotABackup(f"{file} is damaged: {found}", field="file")
             if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
                 raise NotABackup(f"{file} refers to rows that are missing", field="file")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
             rows = {
                 table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
                 for table in COUNTED_TABLES
@@ -86,11 +90,21 @@ def verify(file: Path) -> BackupReport:
     return BackupReport(str(file), "sqlite", version, file.stat().st_size, rows)
 
 
+def _check_has_no_log(file: Path) -> None:
+    """What is in a log beside the file would be verified, but not restored."""
+    log = Path(f"{file}-wal")
+    if log.exists() and log.stat().st_size:
+        raise NotABackup(
+            f"{file} is a database with a log ({log.name}), not a backup; nothing was changed",
+            field="file",
+            hint=shlex.join(["shiftboss", "backup", f"{file}.backup", "--db", str(file)]),
+        )
+
+
 def restore(database: Path, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
     """Replace the database file. It is kept under another name. Raises DatabaseInUse while a
     server runs."""
     report = verify(file)
-    check_schema_version(report.schema_version, load_migrations("sqlite"))
     lock = lock_file(database)
     try:
         if database.is_file() and database.stat().st_size and not force:
