@@ -540,7 +540,7 @@ class TreeUnavailable(StoreUnavailable):
 
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
-    title = "Another server is using this database"
+    title = "A server is using this database"
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.store.backups.report import (
     COUNTED_TABLES,
     BackupReport,
@@ -23,8 +23,9 @@ from shiftboss.store.backups.report import (
     sync,
     time_stamp,
 )
+from shiftboss.store.backups.salvage import salvage
 from shiftboss.store.queries import check_schema_version, load_migrations
-from shiftboss.store.sqlite.damage import DamageWatch
+from shiftboss.store.sqlite.damage import DamageWatch, means_damage, way_back
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
 from shiftboss.system.file_locks import try_lock
@@ -44,17 +45,45 @@ def back_up(database: Path, file: Path, *, damaged: bool) -> BackupReport:
         _check_intact(database)
     part = new_private_file(file)
     try:
-        with _reading(database) as source:
-            source.execute("VACUUM INTO ?", [str(part)])
-        report = verify(part)
-    except sqlite3.Error as error:
-        part.unlink(missing_ok=True)
-        raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
+        report = _copy_whole(database, part) if not damaged else _copy_rest(database, part)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     publish(part, file)
     return report._replace(file=str(file))
+
+
+def _copy_whole(database: Path, part: Path) -> BackupReport:
+    try:
+        with _reading(database) as source:
+            source.execute("VACUUM INTO ?", [str(part)])
+    except sqlite3.Error as error:
+        reason = _damage(database)
+        if reason is None:
+            raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
+        raise StoreDamaged(
+            f"{database} cannot be backed up: {reason}", hint=way_back(database)
+        ) from error
+    return verify(part)
+
+
+def _copy_rest(database: Path, part: Path) -> BackupReport:
+    try:
+        return _copy_whole(database, part)
+    except (StoreDamaged, NotABackup):
+        part.write_bytes(b"")
+    with _reading(database) as source:
+        incomplete = salvage(source, part)
+    return verify(part)._replace(incomplete=incomplete)
+
+
+def _damage(database: Path) -> str | None:
+    try:
+        with _reading(database) as source:
+            (found,) = source.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        return str(error) if means_damage(error) else None
+    return None if found == "ok" else str(found)
 
 
 def _check_intact(database: Path) -> None:

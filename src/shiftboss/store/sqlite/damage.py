@@ -43,7 +43,7 @@ _INTERRUPT_SECONDS: Final = 0.02
 FileIdentity = tuple[int, int]
 
 
-def _means_damage(error: BaseException) -> bool:
+def means_damage(error: BaseException) -> bool:
     code = error_code(error)
     return code in _DAMAGE_CODES or code & 0xFF in _DAMAGE_PRIMARY_CODES
 
@@ -85,7 +85,7 @@ class DamageWatch:
 
     def damage_of(self, error: BaseException) -> StoreDamaged | None:
         """The damage that the error of a statement means, if it does."""
-        return self.found(str(error)) if _means_damage(error) else None
+        return self.found(str(error)) if means_damage(error) else None
 
     def _write_note(self, reason: str) -> None:
         try:
@@ -186,15 +186,28 @@ def _interrupted_at(deadline: float, connection: sqlite3.Connection) -> Iterator
 
 def restore_hint(path: Path) -> str:
     """The commands that help, as they have to be typed."""
+    if not path.exists():
+        return way_back(path)
+    return f"`shiftboss fsck --db {shlex.quote(str(path))}` shows the damage; {way_back(path)}"
+
+
+def way_back(path: Path) -> str:
+    """The commands that bring a backup back, or else what can still be read."""
     database = shlex.quote(str(path))
-    check = f"`shiftboss fsck --db {database}` shows the damage"
-    backups = sorted((path.parent / BACKUPS_FOLDER).glob("*"), key=lambda file: file.name)
-    if not backups:
-        return f"{check}; `shiftboss restore --help` says how to bring a backup back"
-    newest = shlex.quote(str(backups[-1]))
+    backups = sorted((path.parent / BACKUPS_FOLDER).glob("*.backup"), key=lambda file: file.name)
+    if backups:
+        newest = shlex.quote(str(backups[-1]))
+        return (
+            f"stop the server, and `shiftboss restore {newest} --force --db {database}` "
+            "brings the newest backup back"
+        )
+    if not path.exists():
+        return "stop the server, and bring a backup back: `shiftboss restore --help`"
+    rest = shlex.quote(f"{path}.rest")
     return (
-        f"{check}; stop the server, and `shiftboss restore {newest} --force --db {database}` "
-        "brings the newest backup back"
+        "stop the server, and bring a backup back (`shiftboss restore --help`) or what can still "
+        f"be read: `shiftboss backup {rest} --damaged --db {database}`, then "
+        f"`shiftboss restore {rest} --force --db {database}`"
     )
 
 

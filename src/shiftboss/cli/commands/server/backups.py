@@ -51,6 +51,8 @@ def backup(
 
     def view() -> None:
         print_line(f"saved {_counts(report.rows)} to {report.file}; it is verified")
+        if report.incomplete:
+            print_line(f"not all rows could be read: {', '.join(report.incomplete)}")
         command = ["shiftboss", "restore", report.file, "--force", "--db", database]
         if "://" not in database:  # the address of a server may contain a password
             print_line(f"to bring it back, stop the server and run: {shlex.join(command)}")
