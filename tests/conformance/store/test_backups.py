@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import stat
 from pathlib import Path
 
@@ -181,3 +182,20 @@ async def test_a_damaged_database_is_not_backed_up_in_silence(
     restored = restore(sqlite_path, Path(report.file), force=True, now_ms=NOW_MS)
     assert restored.kept is not None
     assert await event_ids(sqlite_path) == [1], "the note is gone, and the server starts"
+
+
+async def test_a_restore_can_be_undone_after_a_crash(sqlite_path: str, tmp_path: Path) -> None:
+    """What was kept has its writes in its log if the server was killed."""
+    async with opened(sqlite_path) as store:
+        await store.write(add_swarm_with_event)
+    save(sqlite_path, tmp_path / "backup")
+    killed = tmp_path / "killed.db"
+    async with opened(sqlite_path) as store:
+        await store.write(add_event)
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{sqlite_path}{suffix}", f"{killed}{suffix}")
+    first = restore(str(killed), tmp_path / "backup", force=True, now_ms=NOW_MS)
+    assert await event_ids(str(killed)) == [1]
+    assert first.kept is not None
+    restore(str(killed), Path(first.kept), force=True, now_ms=NOW_MS + 1000)
+    assert await event_ids(str(killed)) == [1, 2]

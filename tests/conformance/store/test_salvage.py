@@ -11,7 +11,7 @@ import pytest
 from shiftboss.errors import StoreDamaged
 from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.port import Transaction
-from shiftboss.store.sqlite.damage import restore_hint
+from shiftboss.store.sqlite.damage import MAGIC, restore_hint
 from shiftboss.store.sqlite.store import SqliteStore
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event, assignment
@@ -93,7 +93,9 @@ async def test_a_file_without_its_header_is_damaged_and_nothing_can_be_saved(
 def test_the_hint_names_a_backup_or_else_what_can_be_read(tmp_path: Path) -> None:
     database = tmp_path / "shiftboss.db"
     assert "fsck" not in restore_hint(database), "there is nothing that it could check"
-    database.write_bytes(b"rotten")
+    database.write_bytes(b"a plan, perhaps")
+    assert "is --db right?" in restore_hint(database)
+    database.write_bytes(MAGIC + b"rotten")
     commands = re.findall("`([^`]+)`", restore_hint(database))
     assert [shlex.split(command)[1] for command in commands] == [
         "fsck",

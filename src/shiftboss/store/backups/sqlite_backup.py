@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,7 +29,6 @@ from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
 from shiftboss.system.file_locks import try_lock
 
-MAGIC: Final = b"SQLite format 3\0"
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
 
@@ -143,7 +141,8 @@ def restore(database: Path, file: Path, *, force: bool, now_ms: int) -> RestoreR
         part = database.with_name(f"{database.name}.part")
         part.unlink(missing_ok=True)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        shutil.copyfile(file, part)
+        with _reading(file) as source:  # and its log: it may be the database of a killed server
+            source.execute("VACUUM INTO ?", [str(part)])
         floor, version = _prepare(part, file.name, now_ms)
         kept = _move_aside(database, now_ms)
         publish(part, database)

@@ -36,6 +36,9 @@ _DAMAGE_PRIMARY_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE
 # The live tables come first: a check that runs out of time has seen what the next hour depends on.
 _CHECKED_FIRST: Final = ("swarms", "tasks", "assignments", "workers", "queues", "claims")
 
+# What every SQLite file begins with.
+MAGIC: Final = b"SQLite format 3\0"
+
 # How long a burst of commits may go on without a look at the files.
 FILES_UNCHECKED_SECONDS: Final = 0.01
 _INTERRUPT_SECONDS: Final = 0.02
@@ -203,12 +206,19 @@ def way_back(path: Path) -> str:
         )
     if not path.exists():
         return "stop the server, and bring a backup back: `shiftboss restore --help`"
+    if not _has_header(path):
+        return "is --db right? If it is, bring a backup back: `shiftboss restore --help`"
     rest = shlex.quote(f"{path}.rest")
     return (
         "stop the server, and bring a backup back (`shiftboss restore --help`) or what can still "
         f"be read: `shiftboss backup {rest} --damaged --db {database}`, then "
         f"`shiftboss restore {rest} --force --db {database}`"
     )
+
+
+def _has_header(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _has_content(path: Path) -> bool:
