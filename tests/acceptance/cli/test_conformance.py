@@ -106,6 +106,7 @@ def test_a_worker_that_does_not_start_is_told(command: str, reason: str) -> None
     assert done.code == 1
     assert "cannot tell which one the worker has" in done.err
     assert reason in done.err
+    assert "start it by hand" in done.err, "no profile would help"
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,7 @@ def test_a_worker_that_does_not_start_is_told(command: str, reason: str) -> None
         (["--worker", "true", "--profile", "taxi"], "must be one of auto, bus, packet"),
         (["--worker", ""], "worker: is empty"),
         (["--server", "nowhere"], "is not the address of a server"),
+        (["--server", "http://127.0.0.1:1"], "no server at http://127.0.0.1:1"),
         (["--list", "--only", "SW-99"], "there is no check SW-99"),
     ],
 )
