@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftboss.cli.commands.server.serve_options import Db
+from shiftboss.cli.commands.server.serve_options import ExistingDb
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.output import print_line
@@ -29,7 +29,7 @@ class InvariantsBroken(ShiftbossError):
 
 @json_command("Print the findings as JSON.")
 def fsck(
-    db: Db = "",
+    db: ExistingDb = "",
     key: Annotated[
         Path | None,
         typer.Option(
