@@ -64,6 +64,7 @@ ShiftbossError
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -259,9 +260,10 @@ class TooManyRequests(ShiftbossError):
     title = "Too many requests"
 
     def __init__(self, detail: str, retry_after_seconds: float) -> None:
+        seconds = max(1, math.ceil(retry_after_seconds))
         super().__init__(
             detail,
-            hint="wait as long as Retry-After says, then send the same request again",
+            hint=f"send the same request again in {seconds} s, as the header Retry-After says",
             facts={"retry_after_seconds": round(retry_after_seconds, 3)},
         )
         self.retry_after_seconds = retry_after_seconds
@@ -541,7 +543,7 @@ class TreeUnavailable(StoreUnavailable):
 
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
-    title = "Another server is using this database"
+    title = "A server is using this database"
 
 
 class OutcomeUnknown(StoreUnavailable):

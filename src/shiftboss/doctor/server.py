@@ -59,7 +59,8 @@ _WHERE = "check --server and SHIFTBOSS_URL"
 def _failure(error: ShiftbossError) -> Finding:
     """A server that answers 503 is running, but its store does not work."""
     if getattr(error, "http_status", None) == 503:
-        todo = "check the disk and the database; workers keep their reports until it works again"
+        todo = error.hint or "check the disk and the database"
+        todo += "; workers keep their reports until it works again"
         return problem("store", f"the store does not work: {error.detail}", todo)
     return problem("server", error.detail, error.hint or _WHERE)
 

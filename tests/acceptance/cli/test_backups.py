@@ -11,6 +11,7 @@ import pytest
 
 from tests.client import Client
 from tests.commands import shiftboss
+from tests.conformance.store.test_damage import page_of, rot
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-21")
@@ -39,7 +40,7 @@ def test_the_printed_commands_bring_a_backup_back(running: RunningServer, tmp_pa
         command = printed_command(saved.out)
         client.create_swarm(swarm_id="lost")
         refused = shiftboss(*command, folder=tmp_path)
-        assert (refused.code, "another server is using" in refused.err) == (1, True)
+        assert (refused.code, "a server is using" in refused.err) == (1, True)
         running.stop()
         restored = shiftboss(*command, "--json", folder=tmp_path)
         assert restored.code == 0, restored.err
@@ -68,6 +69,28 @@ def test_a_reader_of_events_from_the_lost_future_gets_the_new_ones(
     finally:
         client.close()
         running.close()
+
+
+def test_damage_is_shown_with_the_commands_that_save_the_rest(
+    running: RunningServer, tmp_path: Path
+) -> None:
+    running.start()
+    client = Client(running.url)
+    try:
+        client.create_swarm(swarm_id="kept")
+    finally:
+        client.close()
+        running.close()
+    rot(running.database, page_of(running.database, "events"), 4096)
+    (tmp_path / "below").mkdir()
+    found = shiftboss("fsck", folder=tmp_path / "below")
+    assert (found.code, "damage: the database" in found.out) == (1, True)
+    commands = [shlex.split(line)[1:] for line in re.findall("`([^`]+)`", found.err)]
+    assert [command[0] for command in commands] == ["restore", "backup", "restore"]
+    saved = shiftboss(*commands[1], folder=tmp_path)
+    assert (saved.code, "not all rows could be read: events" in saved.out) == (0, True), saved.err
+    assert shiftboss(*commands[2], folder=tmp_path).code == 0
+    assert "is sound: 1 swarm" in shiftboss("fsck", folder=tmp_path / "below").out
 
 
 def test_an_agent_cannot_restore(tmp_path: Path) -> None:

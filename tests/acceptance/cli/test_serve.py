@@ -63,9 +63,7 @@ def test_a_taken_port_is_a_one_line_error(tmp_path: Path) -> None:
 def test_a_database_in_use_by_another_server_is_a_one_line_error(server: RunningServer) -> None:
     done = shiftboss("serve", "--port", "0", "--db", server.database)
     assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        f"another server is using {server.database}; stop it, or choose another --db\n"
-    )
+    assert done.err == (f"a server is using {server.database}; stop it, or choose another --db\n")
 
 
 @pytest.mark.requirement("SW-12")

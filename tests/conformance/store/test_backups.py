@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+import resource
 import shutil
 import stat
 import zipfile
@@ -14,7 +14,6 @@ import pytest
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import (
     DatabaseInUse,
-    InvalidRequest,
     StaleEpoch,
     StoreDamaged,
     StoreUnavailable,
@@ -196,19 +195,18 @@ async def test_two_restores_in_one_second_do_not_lose_what_was_kept(
     assert await event_ids(store_address) == [1]
 
 
-async def test_a_restore_that_fails_leaves_nothing_behind(
-    sqlite_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full_disk(*_arguments: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+async def test_a_restore_that_fails_leaves_nothing_behind(sqlite_path: str, tmp_path: Path) -> None:
     async with opened(sqlite_path) as store:
         await store.write(add_swarm_with_event)
     save(sqlite_path, tmp_path / "backup")
     before = sorted(Path(sqlite_path).parent.iterdir())
-    monkeypatch.setattr(shutil, "copyfile", full_disk)
-    with pytest.raises(InvalidRequest, match="No space left"):
-        restore(sqlite_path, tmp_path / "backup", force=True, now_ms=NOW_MS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))  # like a full disk
+    try:
+        with pytest.raises(StoreUnavailable, match="nothing was changed"):
+            restore(sqlite_path, tmp_path / "backup", force=True, now_ms=NOW_MS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert sorted(Path(sqlite_path).parent.iterdir()) == before
     assert await event_ids(sqlite_path) == [1]
 
@@ -273,3 +271,20 @@ async def test_a_damaged_database_is_not_backed_up_in_silence(
     restored = restore(sqlite_path, Path(report.file), force=True, now_ms=NOW_MS)
     assert restored.kept is not None
     assert await event_ids(sqlite_path) == [1], "the note is gone, and the server starts"
+
+
+async def test_a_restore_can_be_undone_after_a_crash(sqlite_path: str, tmp_path: Path) -> None:
+    """What was kept has its writes in its log if the server was killed."""
+    async with opened(sqlite_path) as store:
+        await store.write(add_swarm_with_event)
+    save(sqlite_path, tmp_path / "backup")
+    killed = tmp_path / "killed.db"
+    async with opened(sqlite_path) as store:
+        await store.write(add_event)
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{sqlite_path}{suffix}", f"{killed}{suffix}")
+    first = restore(str(killed), tmp_path / "backup", force=True, now_ms=NOW_MS)
+    assert await event_ids(str(killed)) == [1]
+    assert first.kept is not None
+    restore(str(killed), Path(first.kept), force=True, now_ms=NOW_MS + 1000)
+    assert await event_ids(str(killed)) == [1, 2]

@@ -58,7 +58,7 @@ async def test_a_second_process_on_the_same_file_is_refused(sqlite_path: str) ->
             check=False,
         )
     assert done.returncode == 1
-    assert "another server is using" in done.stderr
+    assert "a server is using" in done.stderr
 
 
 def set_page_limit(store: OpenStore, spare_pages: int | None) -> None:

@@ -331,3 +331,10 @@ def test_a_sandbox_is_named() -> None:
     finding = only(judge_sandbox(Backend("namespaces"), {}, []))
     assert (finding.level, finding.todo) == ("ok", "")
     assert finding.message.endswith("run in a sandbox (namespaces)")
+
+
+def test_a_broken_store_is_reported_with_the_hint_of_the_server() -> None:
+    away = Refused("the file was deleted", hint="run: shiftboss restore a.backup")
+    bad = only([one for one in check_server(Line(away, b"{}")) if one.check == "store"])
+    assert bad.todo is not None
+    assert bad.todo.startswith("run: shiftboss restore a.backup; workers keep")

@@ -47,6 +47,7 @@ def test_a_refusal_says_when_to_come_back(clock: FakeClock) -> None:
     with pytest.raises(TooManyRequests) as refused:
         limits.of(CLIENT).check()
     assert refused.value.retry_after_seconds == 2.0
+    assert "in 2 s" in (refused.value.hint or "")
     clock.now += 2.0
     limits.of(CLIENT).check()
 

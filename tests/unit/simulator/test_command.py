@@ -35,9 +35,16 @@ def test_several_seeds_are_counted_and_steps_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--seeds", "5"), ("--seeds", "9..5"), ("--without", "1,two")]
+    "arguments",
+    [
+        ("--seeds", "5"),
+        ("--seeds", "9..5"),
+        ("--seeds", "1..2", "--seed", "0"),
+        ("--seeds", "1..2", "--count", "3"),
+        ("--without", "1,two"),
+    ],
 )
-def test_a_range_or_list_that_is_none_is_refused(arguments: tuple[str, str]) -> None:
+def test_seeds_that_cannot_be_meant_are_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequest):
         run(*arguments)
 

@@ -77,7 +77,9 @@ class WorkerKit:
                 raise InvalidRequest(
                     f"profile: cannot tell which one the worker has: {broken}",
                     field="profile",
-                    hint="give --profile bus or --profile packet",
+                    hint="start it by hand to see why it ends"
+                    if bench.ended()
+                    else "give --profile bus or --profile packet",
                 ) from None
             finally:
                 bench.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 from shiftboss.store.backups import sqlite_backup
 from shiftboss.store.backups.report import BackupReport, NotABackup, RestoreReport
 from shiftboss.store.opening import is_postgres
+from shiftboss.store.sqlite.damage import MAGIC
 
 
 def back_up(address: str, file: Path, *, now_ms: int, damaged: bool = False) -> BackupReport:
@@ -32,7 +33,7 @@ def restore(address: str, file: Path, *, force: bool, now_ms: int) -> RestoreRep
 
         _check_kind(file, head, postgres_backup.MAGIC, "PostgreSQL")
         return postgres_restore.restore(address, file, force=force, now_ms=now_ms)
-    _check_kind(file, head, sqlite_backup.MAGIC, "SQLite")
+    _check_kind(file, head, MAGIC, "SQLite")
     return sqlite_backup.restore(Path(address).resolve(), file, force=force, now_ms=now_ms)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,13 +33,15 @@ class NotABackup(InvalidRequest):
 
 
 class BackupReport(NamedTuple):
-    """`rows` are those of the counted tables."""
+    """`rows` are those of the counted tables. `incomplete`: the tables of a damaged database of
+    which not all rows could be saved."""
 
     file: str
     store: str
     schema_version: int
     size_bytes: int
     rows: dict[str, int]
+    incomplete: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         return self._asdict()

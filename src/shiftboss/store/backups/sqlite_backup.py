@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.store.backups.report import (
     COUNTED_TABLES,
     BackupReport,
@@ -23,13 +21,13 @@ from shiftboss.store.backups.report import (
     new_private_file,
     time_stamp,
 )
+from shiftboss.store.backups.salvage import salvage
 from shiftboss.store.backups.sqlite_schema import check_schema
-from shiftboss.store.sqlite.damage import DamageWatch
+from shiftboss.store.sqlite.damage import DamageWatch, means_damage, way_back
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
 from shiftboss.system.files import remove_durably, write_durably
 
-MAGIC: Final = b"SQLite format 3\0"
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
 
@@ -45,17 +43,46 @@ def back_up(database: Path, file: Path, *, damaged: bool) -> BackupReport:
         with DamageWatch(database).checked_unless_open():
             pass
     with new_private_file(file) as part:
-        _copy(database, part)
-        report = verify(part)
+        report = _copy_rest(database, part) if damaged else _copy_whole(database, part)
     return report._replace(file=str(file))
 
 
-def _copy(database: Path, part: Path) -> None:
+def _copy_whole(database: Path, part: Path) -> BackupReport:
+    try:
+        _copy(database, part)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        reason = _damage(database)
+        if reason is None:
+            raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
+        raise StoreDamaged(
+            f"{database} cannot be backed up: {reason}", hint=way_back(database)
+        ) from error
+    return verify(part)
+
+
+def _copy_rest(database: Path, part: Path) -> BackupReport:
+    try:
+        return _copy_whole(database, part)
+    except (StoreDamaged, NotABackup):
+        part.write_bytes(b"")
+    with _reading(database) as source:
+        incomplete = salvage(source, part)
+    return verify(part)._replace(incomplete=incomplete)
+
+
+def _copy(file: Path, part: Path) -> None:
+    """With what is in its log: it may be the database of a server that was killed."""
+    with _reading(file) as source:
+        source.execute("VACUUM INTO ?", [str(part)])
+
+
+def _damage(database: Path) -> str | None:
     try:
         with _reading(database) as source:
-            source.execute("VACUUM INTO ?", [str(part)])
-    except sqlite3.Error as error:
-        raise StoreUnavailable(f"{database} cannot be backed up: {error}") from error
+            (found,) = source.execute("PRAGMA quick_check(1)").fetchone()
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        return str(error) if means_damage(error) else None
+    return None if found == "ok" else str(found)
 
 
 @contextmanager
@@ -69,7 +96,6 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
 
 def verify(file: Path) -> BackupReport:
     """Its schema, and every page, index and reference of a backup is checked. Raises NotABackup."""
-    _check_has_no_log(file)
     try:
         with _reading(file) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -90,17 +116,6 @@ def verify(file: Path) -> BackupReport:
     return BackupReport(str(file), "sqlite", version, file.stat().st_size, rows)
 
 
-def _check_has_no_log(file: Path) -> None:
-    """What is in a log beside the file would be verified, but not restored."""
-    log = Path(f"{file}-wal")
-    if log.exists() and log.stat().st_size:
-        raise NotABackup(
-            f"{file} is a database with a log ({log.name}), not a backup; nothing was changed",
-            field="file",
-            hint=shlex.join(["shiftboss", "backup", f"{file}.backup", "--db", str(file)]),
-        )
-
-
 def restore(database: Path, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
     """Replace the database file. It is kept under another name. Raises DatabaseInUse while a
     server runs."""
@@ -113,13 +128,20 @@ def restore(database: Path, file: Path, *, force: bool, now_ms: int) -> RestoreR
                 hint="with --force it is replaced, and kept under another name",
             )
         with new_private_file(database) as part:
-            shutil.copyfile(file, part)
+            _copy_backup(file, part)
             floor, version = _prepare(part, file.name, now_ms)
             kept = _move_aside(database, now_ms)
         remove_durably(DamageWatch(database).note_file)
     finally:
         os.close(lock)
     return RestoreReport(str(file), "sqlite", version, report.rows, kept, floor)
+
+
+def _copy_backup(file: Path, part: Path) -> None:
+    try:
+        _copy(file, part)
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{file} cannot be copied: {error}; nothing was changed") from error
 
 
 def _prepare(part: Path, name: str, now_ms: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from shiftboss.defaults import BACKUPS_FOLDER, PART_SUFFIX
+from shiftboss.defaults import BACKUPS_FOLDER
 from shiftboss.errors import StoreDamaged
 from shiftboss.store.sqlite.log_check import check_log
 from shiftboss.system.file_locks import try_lock
@@ -37,6 +37,9 @@ _DAMAGE_PRIMARY_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE
 # The live tables come first: a check that runs out of time has seen what the next hour depends on.
 _CHECKED_FIRST: Final = ("swarms", "tasks", "assignments", "workers", "queues", "claims")
 
+# What every SQLite file begins with.
+MAGIC: Final = b"SQLite format 3\0"
+
 # How long a burst of commits may go on without a look at the files.
 FILES_UNCHECKED_SECONDS: Final = 0.01
 _INTERRUPT_SECONDS: Final = 0.02
@@ -44,7 +47,7 @@ _INTERRUPT_SECONDS: Final = 0.02
 FileIdentity = tuple[int, int]
 
 
-def _means_damage(error: BaseException) -> bool:
+def means_damage(error: BaseException) -> bool:
     if isinstance(error, UnicodeDecodeError):
         return True  # SQLite quotes a damaged schema in its message
     code = error_code(error)
@@ -88,7 +91,7 @@ class DamageWatch:
 
     def damage_of(self, error: BaseException) -> StoreDamaged | None:
         """The damage that the error of a statement means, if it does."""
-        return self.found(str(error)) if _means_damage(error) else None
+        return self.found(str(error)) if means_damage(error) else None
 
     def _write_note(self, reason: str) -> None:
         try:
@@ -206,17 +209,34 @@ def _interrupted_at(deadline: float, connection: sqlite3.Connection) -> Iterator
 
 def restore_hint(path: Path) -> str:
     """The commands that help, as they have to be typed."""
+    if not path.exists():
+        return way_back(path)
+    return f"`shiftboss fsck --db {shlex.quote(str(path))}` shows the damage; {way_back(path)}"
+
+
+def way_back(path: Path) -> str:
+    """The commands that bring a backup back, or else what can still be read."""
     database = shlex.quote(str(path))
-    check = f"`shiftboss fsck --db {database}` shows the damage"
-    found = sorted((path.parent / BACKUPS_FOLDER).glob("*"), key=lambda file: file.name)
-    backups = [file for file in found if file.suffix != PART_SUFFIX]  # one may be in the making
-    if not backups:
-        return f"{check}; `shiftboss restore --help` says how to bring a backup back"
-    newest = shlex.quote(str(backups[-1]))
+    backups = sorted((path.parent / BACKUPS_FOLDER).glob("*.backup"), key=lambda file: file.name)
+    if backups:
+        newest = shlex.quote(str(backups[-1]))
+        return (
+            f"stop the server, and `shiftboss restore {newest} --force --db {database}` "
+            "brings the newest backup back"
+        )
+    if not path.exists():
+        return "stop the server, and bring a backup back: `shiftboss restore --help`"
+    rest = shlex.quote(f"{path}.rest")
     return (
-        f"{check}; stop the server, and `shiftboss restore {newest} --force --db {database}` "
-        "brings the newest backup back"
+        "stop the server, and bring a backup back (`shiftboss restore --help`) or what can still "
+        f"be read: `shiftboss backup {rest} --damaged --db {database}`, then "
+        f"`shiftboss restore {rest} --force --db {database}`"
     )
+
+
+def _has_header(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _has_content(path: Path) -> bool:

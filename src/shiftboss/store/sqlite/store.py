@@ -16,7 +16,7 @@ from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.row_cache import RowCache
-from shiftboss.store.sqlite.damage import DamageWatch
+from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
 from shiftboss.store.sqlite.writing import WritingSession
 from shiftboss.store.transaction import SqlTransaction
@@ -59,6 +59,8 @@ class SqliteStore:
             self._writing = await asyncio.to_thread(self._open_writing, polls)
         except SqliteSession.driver_error as error:
             os.close(self._lock)
+            if means_damage(error):
+                raise self._watch.found(str(error), keep=False) from error
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
         except BaseException:
             os.close(self._lock)
@@ -148,7 +150,7 @@ def lock_file(path: Path) -> int:
                 continue
             os.close(lock)
             raise DatabaseInUse(
-                f"another server is using {path}",
+                f"a server is using {path}",
                 hint="stop it, or choose another --db",
             ) from error
         return lock

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from shiftboss.cli.commands.server.serve_options import Db
+from shiftboss.cli.commands.server.serve_options import ExistingDb
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.output import print_line
@@ -27,7 +27,7 @@ BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 @json_command("Print what was saved as JSON.")
 def backup(
     file: NewFile = None,
-    db: Db = "",
+    db: ExistingDb = "",
     damaged: Annotated[
         bool,
         typer.Option("--damaged", help="Save what can still be read of a damaged SQLite file."),
@@ -51,6 +51,8 @@ def backup(
 
     def view() -> None:
         print_line(f"saved {_counts(report.rows)} to {report.file}; it is verified")
+        if report.incomplete:
+            print_line(f"not all rows could be read: {', '.join(report.incomplete)}")
         command = ["shiftboss", "restore", report.file, "--force", "--db", database]
         if "://" not in database:  # the address of a server may contain a password
             print_line(f"to bring it back, stop the server and run: {shlex.join(command)}")
@@ -61,7 +63,7 @@ def backup(
 @json_command("Print what was done as JSON.")
 def restore(
     file: BackupFile,
-    db: Db = "",
+    db: ExistingDb = "",
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace a database that is not empty, and keep it aside."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shiftboss.cli.common.client import Client, NotShiftboss, RequestRefused
 from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_line
@@ -104,7 +106,15 @@ def _check_server(
     from shiftboss.client.server_address import Server
     from shiftboss.conformance.server.kit import check_server
 
-    check_server(Server.at(address, read_token(token_file)), only, seconds, report)
+    server = Server.at(address, read_token(token_file))
+    _check_is_reachable(server.address)
+    check_server(server, only, seconds, report)
+
+
+def _check_is_reachable(address: str) -> None:
+    """Raises NoServer: once, and not in every check. A server of any kind may answer anything."""
+    with contextlib.suppress(RequestRefused, NotShiftboss):
+        Client(address).get("/health")
 
 
 def _absolute(argv: list[str]) -> list[str]:

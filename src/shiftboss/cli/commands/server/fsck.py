@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.commands.server.serve_options import ExistingDb
 from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.receipts import CannotRead
 from shiftboss.defaults import STATE_FOLDER
@@ -28,7 +29,7 @@ class InvariantsBroken(ShiftbossError):
 
 @json_command("Print the findings as JSON.")
 def fsck(
-    db: Db = DEFAULT_DB,
+    db: ExistingDb = "",
     key: Annotated[
         Path | None,
         typer.Option(
@@ -52,11 +53,12 @@ def fsck(
     from shiftboss.coordinator.invariants.checks import check_store
     from shiftboss.store.at_rest import read_at_rest
 
+    db = db or default_database()
     public_key = _public_key(db, key)
     graph = _graph(policy)
     at_rest = read_at_rest(db, lambda tx: check_store(tx, public_key, graph))
     findings = _findings(at_rest)
-    error = InvariantsBroken(f"{db}: {pluralize(len(findings), 'finding')}") if findings else None
+    error = _broken(db, at_rest, len(findings))
     return Output.of(
         {
             "db": db,
@@ -108,6 +110,17 @@ def _findings(at_rest: AtRest[StoreReport]) -> list[dict[str, Any]]:
     ]
     broken = at_rest.value.broken if at_rest.value is not None else []
     return damage + [found._asdict() for found in broken]
+
+
+def _broken(db: str, at_rest: AtRest[StoreReport], findings: int) -> InvariantsBroken | None:
+    if not findings:
+        return None
+    hint = None
+    if at_rest.damage and "://" not in db:
+        from shiftboss.store.sqlite.damage import way_back
+
+        hint = way_back(Path(db).resolve())
+    return InvariantsBroken(f"{db}: {pluralize(findings, 'finding')}", hint=hint)
 
 
 def _counts(report: StoreReport | None) -> dict[str, int] | None:

@@ -51,6 +51,16 @@ Db = Annotated[
         help="A SQLite file, or postgresql://... for a PostgreSQL server.",
     ),
 ]
+# Of commands about a database that is there already.
+ExistingDb = Annotated[
+    str,
+    typer.Option(
+        envvar="SHIFTBOSS_DB",
+        metavar="DB",
+        help="A SQLite file, or postgresql://... for a PostgreSQL server. Default: that of "
+        ".shiftboss here or in a parent folder.",
+    ),
+]
 State = Annotated[
     Path | None,
     typer.Option(

@@ -31,9 +31,13 @@ class InvariantBroken(ShiftbossError):
 
 @json_command("Print the results as JSON.")
 def simulate(
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed, or the first of --count. Default: 0.")
+    ] = None,
     steps: Annotated[int, typer.Option(min=1, max=100_000, help="The steps of each seed.")] = STEPS,
-    count: Annotated[int, typer.Option(min=1, help="How many seeds, from the first on.")] = 1,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, from the first on. Default: 1.")
+    ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="A..B", help="The seeds from A to B, both included.")
     ] = None,
@@ -79,9 +83,14 @@ def simulate(
     )
 
 
-def _seeds(seed: int, count: int, text: str | None) -> range:
+def _seeds(seed: int | None, count: int | None, text: str | None) -> range:
     if text is None:
-        return range(seed, seed + count)
+        first = seed or 0
+        return range(first, first + (count or 1))
+    if seed is not None or count is not None:
+        raise InvalidRequest(
+            "--seeds already says which seeds", field="seeds", hint="leave out --seed and --count"
+        )
     parsed = _RANGE.fullmatch(text)
     if parsed is None or int(parsed[1]) > int(parsed[2]):
         raise InvalidRequest(
