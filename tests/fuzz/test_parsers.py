@@ -30,6 +30,10 @@ FOUND = {
     "issues": ['{"id":"bd-1","title":"A","status":["closed"]}'],
     "settings": ["9" * 5_000, '{"a": ' + "9" * 5_000 + "}"],
     "test report: jest": ['{"testResults":[{"assertionResults":[{"status":["passed"]}]}]}'],
+    "hook: contract": [
+        TARGETS["hook: contract"].seeds[0].replace('"handoff": {', f'"handoff": {{"a": {value},', 1)
+        for value in ("NaN", '"\\ud800"')
+    ],
     "hook: shell": ["${" * 20_000, "a=${b:-" * 5_000],
     "sabotage: a.rs": ["#[test]\n" * 4_000, "#[a]pub(" * 4_000],
 }

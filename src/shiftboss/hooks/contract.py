@@ -135,7 +135,11 @@ def _check(members: Mapping[str, Any]) -> None:
 def _check_handoff(members: Mapping[str, Any], handoff: Any) -> None:
     if not isinstance(handoff, dict) or not isinstance(handoff.get("contract"), dict):
         raise ContractUnreadable("handoff: has no contract")
-    if hash_of(handoff) != members["contract_hash"]:
+    try:
+        is_unchanged = hash_of(handoff) == members["contract_hash"]
+    except (ValueError, RecursionError) as error:  # no number, no text, too deep
+        raise ContractUnreadable(f"handoff: {error}") from error
+    if not is_unchanged:
         raise ContractUnreadable("contract_hash: does not match the handoff, which was changed")
     if handoff["contract"].get("task_id") != members["bead_id"]:
         raise ContractUnreadable("handoff: belongs to another task")
