@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +41,8 @@ class RunningServer:
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
+        # A server that did not start is not always closed.
+        weakref.finalize(self, self._log.close)
         self._process: Process | None = None
 
     def start(self) -> RunningServer:

@@ -113,7 +113,7 @@ def test_a_second_server_on_the_same_file_is_refused_even_through_a_link(
     link.symlink_to(server.database)
     for path in (server.database, link):
         second = RunningServer(path)
-        with pytest.raises(AssertionError, match="another server"):
+        with pytest.raises(AssertionError, match="a server is using"):
             second.start()
         second.close()
 

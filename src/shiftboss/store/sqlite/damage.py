@@ -226,6 +226,8 @@ def way_back(path: Path) -> str:
         )
     if not path.exists():
         return "stop the server, and bring a backup back: `shiftboss restore --help`"
+    if not _has_header(path):
+        return "is --db right? If it is, bring a backup back: `shiftboss restore --help`"
     rest = shlex.quote(f"{path}.rest")
     return (
         "stop the server, and bring a backup back (`shiftboss restore --help`) or what can still "
