@@ -14,6 +14,7 @@ import pytest
 from shiftboss.errors import DatabaseInUse, OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.store.port import Transaction
 from shiftboss.store.sqlite import damage, session
+from shiftboss.store.sqlite import store as sqlite_store
 from shiftboss.store.sqlite.log_check import check_log
 from shiftboss.store.sqlite.offline_store import OfflineStore
 from shiftboss.store.sqlite.store import SqliteStore
@@ -141,6 +142,16 @@ async def test_a_deleted_file_is_noticed_without_a_write(sqlite_path: str) -> No
         remove(sqlite_path)
         with pytest.raises(StoreDamaged):  # nothing was read before
             await store.read(lambda tx: tx.swarm(SWARM))
+        assert isinstance(store.store.failing(), StoreDamaged)
+
+
+async def test_an_idle_server_notices_a_deleted_file(
+    sqlite_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "WATCH_SECONDS", 0.01)
+    async with opened(sqlite_path) as store:
+        remove(sqlite_path)
+        await eventually(lambda: store.store.failing(), "the deleted file is noticed")
         assert isinstance(store.store.failing(), StoreDamaged)
 
 

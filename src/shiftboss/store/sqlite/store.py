@@ -29,6 +29,8 @@ READERS = 4
 # Others hold the lock for a moment: an offline change, or a run that asks whether it is free.
 LOCK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
+# How soon an idle server notices that its file is gone.
+WATCH_SECONDS = 5.0
 
 
 class SqliteStore:
@@ -71,6 +73,14 @@ class SqliteStore:
             "shiftboss-writer", self._writing.run_batch, on_commit, self._writing.probe
         )
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
+        self._watching = asyncio.create_task(self._watch_files())
+
+    async def _watch_files(self) -> None:
+        """A server that is idle says, too, that its file is gone: every request looks by itself."""
+        loop = asyncio.get_running_loop()
+        while self._watch.damage is None:
+            await asyncio.sleep(WATCH_SECONDS)
+            await loop.run_in_executor(self._readers, self._watch.check_files)
 
     def _open_writing(self, polls: ParkedPolls) -> WritingSession:
         if self._checks_file:
@@ -125,6 +135,8 @@ class SqliteStore:
         return self._watch.damage or self._writer.failing
 
     async def close(self) -> None:
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
         await self._writer.close()
         await asyncio.to_thread(self._readers.shutdown)
         for session in self._sessions:
