@@ -151,7 +151,7 @@ async def test_an_idle_server_notices_a_deleted_file(
     monkeypatch.setattr(sqlite_store, "WATCH_SECONDS", 0.01)
     async with opened(sqlite_path) as store:
         remove(sqlite_path)
-        await eventually(lambda: store.store.failing(), "the deleted file is noticed")
+        await eventually(store.store.failing, "the deleted file is noticed")
         assert isinstance(store.store.failing(), StoreDamaged)
 
 
