@@ -29,6 +29,7 @@ from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
@@ -88,6 +89,7 @@ class Coordinator:
         lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
         leading = LeaderStore(store)
         self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
+        self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
         self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
@@ -121,6 +123,7 @@ class Coordinator:
             TimeoutWatcher(leading, clock, hub, active_policy, evidence),
             CascadeWatcher(leading, clock, hub, active_policy),
             BreakageSearch(leading, clock, hub, active_policy, evidence),
+            self._swarm_completion,
             self._after_commit,
         ]
         if verifies:
@@ -148,6 +151,7 @@ class Coordinator:
         await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
+        self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._continue_after_stored_times()
 
     async def _continue_after_stored_times(self) -> None:
@@ -159,6 +163,7 @@ class Coordinator:
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
         self._after_commit.catch_up()
+        self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:
         """Renew the leases that ran out while no server was up: no worker could send a heartbeat.

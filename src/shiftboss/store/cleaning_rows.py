@@ -40,6 +40,9 @@ class CleaningRows(TransactionPart):
             self._write(query, key)
         self._write("delete_task", key)
 
+    def delete_worker(self, swarm_id: str, name: str) -> None:
+        self._write("delete_worker", {"swarm_id": swarm_id, "name": name})
+
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
         return self._write(
             "prune_events", {"swarm_id": swarm_id, "before_ms": before_ms, "limit": limit}

@@ -164,6 +164,10 @@ class SwarmTransaction(Protocol):
         """Delete the task with all its rows. Its events and receipts stay."""
         ...
 
+    def delete_worker(self, swarm_id: str, name: str) -> None:
+        """Delete a worker that has no task; it can register again."""
+        ...
+
     def delete_swarm(self, swarm_id: str) -> None:
         """Delete the swarm with all its rows, and release its repos. Its receipts stay."""
         ...

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from shiftboss.coordinator.duties.cleaner import DAY_MS, Cleaner
@@ -107,9 +108,9 @@ async def test_what_something_open_refers_to_stays(bus: BusFixture) -> None:
 
 
 async def test_question_numbers_are_not_given_twice(bus: BusFixture) -> None:
-    await bus.register("a")
     numbers = []
     for name in ("one", "two"):
+        await bus.register("a")
         await bus.add_and_submit(name)
         await bus.start("a", name)
         await bus.say(MessageType.BLOCKED, "a", payload={"question": "which one?"})
@@ -131,6 +132,67 @@ async def test_tasks_of_a_plan_stay_until_all_of_it_is_over(bus: BusFixture) -> 
     await bus.add("open")
     await clean(bus)
     assert await tasks(bus) == {"done", "open"}
+
+
+async def test_finished_tasks_of_a_plan_in_the_default_swarm_are_deleted_when_all_is_over(
+    bus: BusFixture,
+) -> None:
+    await bus.register("a")
+    await finish(bus, "done")
+    await bus.coordinator.runs.report_run(
+        ReportRunRequest(swarm_id="default", plan_file="/plan.yaml", auto_merge=False)
+    )
+    await clean(bus)
+    assert await tasks(bus) == set()
+
+
+async def test_workers_that_are_gone_are_deleted_from_a_swarm_that_goes_on(bus: BusFixture) -> None:
+    await bus.register("busy")
+    await bus.add_and_submit("t")
+    await bus.start("busy", "t")
+    await bus.register("gone", "polls")
+    request = PollRequest(swarm_id="default", name="polls", timeout_ms=60_000)
+    poll = asyncio.ensure_future(bus.coordinator.bus.poll_task(request))
+    await eventually(lambda: bus.coordinator.hub.polling("default"), "the poll is parked")
+    await clean(bus)
+    assert set((await bus.rows()).workers) == {"busy", "polls"}
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    await bus.register("gone")
+    assert "gone" in (await bus.rows()).workers
+
+
+async def test_a_swarm_that_cannot_be_deleted_keeps_no_other(
+    bus: BusFixture, store_address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for swarm_id in ("first", "stuck", "last"):
+        await bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
+        bus.clock.now_ms += 1
+    forbid_deletion(store_address, "stuck")
+    assert await clean(bus) == 2
+    listed = (await bus.coordinator.swarms.list_swarms(None, 10)).swarms
+    assert [swarm.swarm_id for swarm in listed] == ["stuck"]
+    assert "swarm stuck cannot be cleaned" in caplog.text
+
+
+def forbid_deletion(store_address: str, swarm_id: str) -> None:
+    """The database refuses it, as it does when somebody else has locked the rows."""
+    if "://" not in store_address:
+        with closing(sqlite3.connect(store_address)) as connection:
+            connection.execute(
+                "CREATE TRIGGER stuck BEFORE DELETE ON swarms "
+                f"WHEN old.swarm_id = '{swarm_id}' BEGIN SELECT RAISE(ABORT, 'stuck'); END"
+            )
+        return
+    with psycopg.connect(store_address, autocommit=True) as postgres:
+        postgres.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'stuck'; END $$"
+        )
+        postgres.execute(
+            "CREATE TRIGGER stuck BEFORE DELETE ON swarms FOR EACH ROW "
+            f"WHEN (old.swarm_id = '{swarm_id}') EXECUTE FUNCTION refuse()".encode()
+        )
 
 
 @pytest.mark.requirement("HO-01")

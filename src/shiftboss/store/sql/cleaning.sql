@@ -80,6 +80,10 @@ DELETE FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: delete_task_rejections
 DELETE FROM rejections WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: delete_worker
+-- Not one that has a task.
+DELETE FROM workers WHERE swarm_id = :swarm_id AND name = :name AND task_id IS NULL;
+
 -- name: release_repos_of_swarm
 -- A lock outlives its swarm otherwise: it has no foreign key.
 DELETE FROM repo_locks WHERE swarm_id = :swarm_id;
