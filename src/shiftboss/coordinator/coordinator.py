@@ -38,7 +38,9 @@ from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import StoreDamaged, StoreUnavailable
+from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
+from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
@@ -83,7 +85,7 @@ class Coordinator:
         self.clock = clock = clock or ServerClock()
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
-        active_policy = ActivePolicy(policy or Policy())
+        self._policy = active_policy = ActivePolicy(policy or Policy())
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
@@ -177,6 +179,10 @@ class Coordinator:
         """End the streams and the duties, finish the accepted writes, close the store."""
         self.hub.close()
         await self._exit.aclose()
+
+    async def credential_problems(self) -> list[CredentialProblem]:
+        """The secrets that the policy names and that this server cannot read now."""
+        return await asyncio.to_thread(credential_problems, self._policy.settings)
 
     async def check_health(self) -> None:
         """Raises StoreUnavailable when the database cannot be read, or refuses writes."""
