@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
+from shiftboss.rules.access.actors import Actor
 from shiftboss.server.fast_path.exchange import (
     EARLY_PATHS,
     TASKLESS_PATHS,
@@ -34,6 +35,7 @@ from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_h
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import ClientRate, RateLimits
 from shiftboss.server.http.replies import Reply
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.
@@ -91,7 +93,9 @@ class FastConnection(Connection):
             head, body = known
             self._requests += 1
             self._unset_keepalive_if_required()
-            self.cycle = self._exchange = exchange = FastExchange(head.call, head.headers)
+            self.cycle = self._exchange = exchange = FastExchange(
+                head.call, head.headers, head.actor
+            )
             exchange.body = body
             self._begin_call(exchange)
             return
@@ -163,24 +167,32 @@ class FastConnection(Connection):
             return None
         method = parser.get_method().decode("latin-1")
         call = self._calls.find(method, path)
-        if call is None or not (self._is_admitted(method, path) and self._is_within_rate()):
+        actor = None if call is None else self._admitted(method, path)
+        if call is None or actor is None or not self._is_within_rate():
             return None
-        return FastExchange(call, self.headers)
+        return FastExchange(call, self.headers, actor)
 
     def _is_within_rate(self) -> bool:
         return self._rate is None or self._rate.admits()
 
-    def _is_admitted(self, method: str, path: str) -> bool:
+    def _admitted(self, method: str, path: str) -> Actor | None:
         """The application refuses the others, before it reads their bodies."""
         try:
-            self._guard.check(method, path, self.headers)
+            return self._guard.check(method, path, self.headers)
         except ShiftbossError:
-            return False
-        return True
+            return None
 
     # -- the call
 
     def _begin_call(self, exchange: FastExchange) -> None:
+        """Callbacks and tasks that are created here keep the actor in their context."""
+        previous = CURRENT_ACTOR.set(exchange.actor)
+        try:
+            self._start(exchange)
+        finally:
+            CURRENT_ACTOR.reset(previous)
+
+    def _start(self, exchange: FastExchange) -> None:
         call = exchange.call
         try:
             answer = call.begin(exchange.headers, exchange.body)

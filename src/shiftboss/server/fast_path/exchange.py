@@ -8,6 +8,7 @@ from types import coroutine as generator_coroutine
 from typing import Any, Final
 
 from shiftboss.protocol.fields import Answer
+from shiftboss.rules.access.actors import Actor
 from shiftboss.server.http.calls import Call
 
 # Their reply may overtake their events, because no other client waits for those. If their write
@@ -34,9 +35,10 @@ class FastExchange:
 
     message_event = _NoEvent()
 
-    def __init__(self, call: Call, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, call: Call, headers: list[tuple[bytes, bytes]], actor: Actor) -> None:
         self.call = call
         self.headers = headers
+        self.actor = actor
         self.body = b""
         self.answer: asyncio.Future[Any] | None = None
         # The part of the reply that is still to be written. None: nothing has been written yet.

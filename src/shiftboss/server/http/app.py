@@ -19,6 +19,7 @@ from shiftboss.server.http.replies import error_reply
 from shiftboss.server.http.requests import ClientGoneError
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
+from shiftboss.store.acting import CURRENT_ACTOR
 
 
 class App:
@@ -93,13 +94,15 @@ class App:
         # Access control comes first: what it refuses must not use up what the workers of the same
         # address may send.
         try:
-            self.guard.check(scope["method"], scope["path"], scope["headers"])
+            actor = self.guard.check(scope["method"], scope["path"], scope["headers"])
         except ShiftbossError:
             if rate is not None:
                 rate.check_refusal()
             raise
         if rate is not None:
             rate.check()
+        # Every request has a task, and so a context, of its own.
+        CURRENT_ACTOR.set(actor)
 
 
 class _Response:
