@@ -72,6 +72,7 @@ class Cleaner:
             if before is None:
                 break
         await self._forget_answers()
+        await self._prune_records(before_ms)
         return deleted
 
     async def _try(self, swarm_id: str, cleaning: Awaitable[T]) -> T | None:
@@ -127,12 +128,22 @@ class Cleaner:
                 )
                 await self._store.write(prune, swarm_id)
 
+    async def _prune_records(self, before_ms: int) -> None:
+        """What belongs to no swarm: invalid tokens, servers that are gone, pushes, signals."""
+        prune = partial(_prune_records, before_ms=before_ms)
+        while await self._store.write(prune, "") == ANSWERS_PER_TRANSACTION_MAX:
+            pass
+
     async def _forget_answers(self) -> None:
         """Repeats come within minutes; a week covers workers that were offline."""
         before_ms = self._clock() - ANSWERS_KEPT_MS
         forget = partial(_forget, before_ms=before_ms)
         while await self._store.write(forget, "") == ANSWERS_PER_TRANSACTION_MAX:
             pass
+
+
+def _prune_records(tx: Transaction, before_ms: int) -> int:
+    return tx.prune_records(before_ms, ANSWERS_PER_TRANSACTION_MAX)
 
 
 def _forget(tx: Transaction, before_ms: int) -> int:
