@@ -30,6 +30,7 @@ from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
@@ -38,7 +39,9 @@ from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import StoreDamaged, StoreUnavailable
+from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
+from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
@@ -84,12 +87,13 @@ class Coordinator:
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
-        active_policy = ActivePolicy(policy or Policy())
+        self._policy = active_policy = ActivePolicy(policy or Policy())
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
         leading = LeaderStore(store)
         self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
+        self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
         self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
@@ -123,6 +127,7 @@ class Coordinator:
             TimeoutWatcher(leading, clock, hub, active_policy, evidence),
             CascadeWatcher(leading, clock, hub, active_policy),
             BreakageSearch(leading, clock, hub, active_policy, evidence),
+            self._swarm_completion,
             self._after_commit,
         ]
         if verifies:
@@ -153,6 +158,7 @@ class Coordinator:
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self.settings.stop)
         self._exit.push_async_callback(self._evidence.close)
+        self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._continue_after_stored_times()
         await self.settings.read()
 
@@ -165,6 +171,7 @@ class Coordinator:
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
         self._after_commit.catch_up()
+        self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:
         """Renew the leases that ran out while no server was up: no worker could send a heartbeat.
@@ -178,6 +185,10 @@ class Coordinator:
         """End the streams and the duties, finish the accepted writes, close the store."""
         self.hub.close()
         await self._exit.aclose()
+
+    async def credential_problems(self) -> list[CredentialProblem]:
+        """The secrets that the policy names and that this server cannot read now."""
+        return await asyncio.to_thread(credential_problems, self._policy.settings)
 
     async def check_health(self) -> None:
         """Raises StoreUnavailable when the database cannot be read, or refuses writes."""

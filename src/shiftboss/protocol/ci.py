@@ -12,6 +12,10 @@ from shiftboss.protocol.policy import CiPolicy
 
 # Unlike a run, a job can be skipped.
 RunState = Literal["waiting", "running", "success", "failure", "cancelled"]
+# Why a webhook makes the server check no commit.
+WebhookReason = Literal[
+    "repeated", "event_ignored", "no_commit", "other_repository", "not_waiting", "forge_pause"
+]
 JobState = Literal["waiting", "running", "success", "failure", "cancelled", "skipped"]
 
 
@@ -93,6 +97,20 @@ class ShowCiAnswer(Answer):
 
 
 class WebhookAnswer(Answer):
-    """`looks` is the number of commits that the webhook makes the server check."""
+    """`looks` is the number of commits that the webhook makes the server check. If it is 0,
+    `reason` and `detail` say why."""
 
     looks: int
+    reason: WebhookReason | None = None
+    detail: str | None = None
+
+
+class CredentialProblem(Answer):
+    """A secret that the policy names and the server cannot read. `place` is the variable or the
+    file; the secret itself is in no member."""
+
+    kind: str
+    place: str
+    repos: list[str]
+    problem: str
+    hint: str

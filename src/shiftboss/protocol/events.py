@@ -16,6 +16,7 @@ class EventKind(StrEnum):
     WORKER_ERROR = "worker_error"
     RETRY_DUE = "retry_due"
     SWARM_COMPLETE = "swarm_complete"
+    SWARM_REOPENED = "swarm_reopened"
     BUS_WORKER_JOINED = "bus_worker_joined"
     BUS_WORKER_RESET = "bus_worker_reset"
     TASK_ADDED = "task_added"

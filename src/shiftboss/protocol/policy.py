@@ -95,6 +95,7 @@ class CiPolicy(Request):
     webhook_secret_variable: (
         Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None
     ) = None
+    webhook_secret_file: ShortText | None = None
     # How long a run may wait for a runner before it counts as stuck.
     stuck_after: Seconds = 600
     poll_every: Seconds = 15

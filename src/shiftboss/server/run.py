@@ -26,6 +26,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
@@ -236,6 +237,9 @@ def _app(settings: ServerSettings) -> App:
             field="state",
             hint="choose another --state or --db",
         ) from error
+    policy = _policy(settings)
+    if policy is not None:
+        warn_about_credentials(policy)
     coordinator = Coordinator(
         store_at(
             settings.database,
@@ -246,7 +250,7 @@ def _app(settings: ServerSettings) -> App:
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
-        policy=_policy(settings),
+        policy=policy,
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
@@ -272,6 +276,21 @@ def _policy(settings: ServerSettings) -> Policy | None:
     given = settings.policy
     path = default_policy_file(Path.cwd()) if given is None else Path(given)
     return None if path is None else load_policy(path)
+
+
+def warn_about_credentials(policy: Policy) -> None:
+    """Without its token, the server cannot ask a forge, and tasks wait for CI for ever. Said in any
+    case, also if the log has errors only."""
+    for problem in credential_problems(policy):
+        repos = f"{'repo' if len(problem.repos) == 1 else 'repos'} {', '.join(problem.repos)}"
+        effect = (
+            "their CI cannot be asked" if problem.kind == TOKEN else "their webhooks are refused"
+        )
+        text = f"{problem.problem} ({repos}): {effect}; {problem.hint}"
+        if log.isEnabledFor(logging.WARNING):
+            log.warning("%s", text)
+        else:
+            print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _collect_garbage_rarely() -> None:

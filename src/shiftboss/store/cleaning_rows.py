@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from shiftboss.store.contract_rows import PUSHES_MAX
 from shiftboss.store.transaction_part import TransactionPart
+
+# Of each strategy: more than are ever shown.
+SIGNALS_KEPT: Final = 100
 
 # Every table whose rows belong to one task, and how these are deleted.
 TABLES_OF_TASKS: Final = {
@@ -30,6 +34,7 @@ TABLES_OF_TASKS: Final = {
     "spawn_refusals": "delete_task_spawn_refusals",
     "reviews": "delete_task_reviews",
     "rejections": "delete_task_rejections",
+    "tokens": "delete_task_tokens",
 }
 
 
@@ -39,6 +44,20 @@ class CleaningRows(TransactionPart):
         for query in TABLES_OF_TASKS.values():
             self._write(query, key)
         self._write("delete_task", key)
+
+    def delete_worker(self, swarm_id: str, name: str) -> None:
+        self._write("delete_worker", {"swarm_id": swarm_id, "name": name})
+
+    def prune_records(self, before_ms: int, limit: int) -> int:
+        old: dict[str, object] = {"before_ms": before_ms, "limit": limit}
+        signals = old | {"kept": SIGNALS_KEPT}
+        strategies = [row[0] for row in self._session.fetch_all("strategies", {})]
+        return max(
+            self._write("prune_tokens", old),
+            self._write("prune_servers", old),
+            self._write("prune_pushes", old | {"kept": PUSHES_MAX}),
+            *(self._write("prune_signals", signals | {"strategy": name}) for name in strategies),
+        )
 
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
         return self._write(

@@ -170,6 +170,16 @@ class SwarmTransaction(Protocol):
         """Delete the task with all its rows. Its events and receipts stay."""
         ...
 
+    def prune_records(self, before_ms: int, limit: int) -> int:
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each: tokens
+        that are no longer valid, servers that are gone, all but the newest pushes of a repo and
+        signals of a strategy. The largest of these numbers."""
+        ...
+
+    def delete_worker(self, swarm_id: str, name: str) -> None:
+        """Delete a worker that has no task; it can register again."""
+        ...
+
     def delete_swarm(self, swarm_id: str) -> None:
         """Delete the swarm with all its rows, and release its repos. Its receipts stay."""
         ...

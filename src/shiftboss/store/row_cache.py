@@ -283,6 +283,10 @@ class CachedTransaction(SqlTransaction):
         self._cache.tasks.forget(swarm_id, task_id)
         self._cache.assignments.forget(swarm_id, task_id)
 
+    def delete_worker(self, swarm_id: str, name: str) -> None:
+        super().delete_worker(swarm_id, name)
+        self._cache.workers.forget(swarm_id, name)
+
     def delete_swarm(self, swarm_id: str) -> None:
         super().delete_swarm(swarm_id)
         self._cache.clear()

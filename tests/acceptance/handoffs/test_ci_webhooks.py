@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,14 @@ WORKER_TOKEN = "the-token-of-the-workers"
 class WebhookServer:
     """The commit of `down-1` is followed, was checked once, and is not due for an hour."""
 
-    def __init__(self, folder: Path, forge: Forge, **settings: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        forge: Forge,
+        secret_key: str = "webhook_secret_variable",
+        secret_place: str = "HOOK_SECRET",
+        **settings: object,
+    ) -> None:
         self.forge = forge
         self.repo: Repo = repo_on_main(folder / "alphavm", {"a.txt": "1\n"})
         ci = forge.demand(poll_every=3600).policy.model_dump(mode="json", exclude_none=True)
@@ -36,7 +45,7 @@ class WebhookServer:
         self.contract_server = ContractServer(
             folder / "state",
             {
-                "alphavm": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_SECRET"}},
+                "alphavm": mute | {"ci": ci | {secret_key: secret_place}},
                 "mute": mute | {"path": f"{self.repo.path}-mute"},
                 "unset": {
                     "path": f"{self.repo.path}-unset",
@@ -203,9 +212,56 @@ def test_webhooks_unrelated_to_a_followed_commit_are_ignored(webhooks: WebhookSe
     webhooks.follow(test="running")
     other = webhooks.body(repository={"full_name": "alpha/other"})
     elsewhere = webhooks.body(workflow_run={"head_sha": "1" * 40})
-    for body in (other, elsewhere, b"{}"):
-        assert webhooks.tell(body).json() == {"looks": 0}
+    for body, reason, detail in (
+        (other, "other_repository", "alpha/other"),
+        (elsewhere, "not_waiting", "1" * 12),
+        (b"{}", "no_commit", "workflow_run"),
+        (b"{}", "repeated", "received before"),
+    ):
+        answer = webhooks.tell(body).json()
+        assert (answer["looks"], answer["reason"]) == (0, reason)
+        assert detail in answer["detail"]
+    for event in ("ping", ""):
+        headers = {**signed("github", event, b'{"zen": 1}')}
+        answer = webhooks.post("alphavm", headers, b'{"zen": 1}').json()
+        assert answer["reason"] == ("event_ignored" if event else "repeated")
     assert webhooks.tell(b"no json").json()["code"] == "invalid_request"
+
+
+def test_the_server_says_at_its_start_which_secret_it_lacks(webhooks: WebhookServer) -> None:
+    (line,) = webhooks.contract_server.server.log.splitlines()
+    assert "there is no secret of the webhooks in $HOOK_UNSET (repo unset)" in line
+    assert TOKEN not in line
+
+
+def test_the_example_of_the_docs_works_with_a_secret_that_was_replaced(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    (make,) = [block for block in blocks if "openssl rand" in block]
+    (send,) = [block for block in blocks if "openssl dgst" in block]
+    with running_forge("github") as forge:
+        webhooks = WebhookServer(tmp_path, forge, "webhook_secret_file", "../forge.secret")
+        try:
+            address = f"{webhooks.contract_server.server.url}/ci/webhook/alphavm"
+            send = send.replace("http://127.0.0.1:7432/ci/webhook/app", address)
+            send = send.replace("team/app", REPOSITORY)
+            send = send.replace("$(cat forge.secret)", "$(cat ../forge.secret)")
+            webhooks.follow(test="running").jobs["test"] = "success"
+            assert json.loads(shell(send, webhooks.repo.path))["code"] == "forbidden"
+            shell(make, tmp_path)
+            assert json.loads(shell(send, webhooks.repo.path)) == {"looks": 1}
+            webhooks.contract_server.event("ci_passed")
+            shell(make, tmp_path)
+            answer = json.loads(shell(send, webhooks.repo.path))
+            assert answer["reason"] == "repeated", "the new secret counts without a restart"
+        finally:
+            webhooks.contract_server.close()
+
+
+def shell(commands: str, folder: Path) -> str:
+    return subprocess.run(
+        ["bash", "-c", commands], cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:

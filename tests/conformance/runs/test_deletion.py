@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.coordinator.swarms.deletion import EVENTS_PER_TRANSACTION_MAX
+from shiftboss.coordinator.swarms import deletion
+from shiftboss.coordinator.swarms.deletion import (
+    EVENTS_PER_TRANSACTION_MAX,
+    TASKS_PER_TRANSACTION_MAX,
+)
 from shiftboss.errors import Conflict, NotFound, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM, AddTaskRequest, CancelTaskRequest
 from shiftboss.protocol.runs import DeleteSwarmAnswer, DeleteSwarmRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
+from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import BusFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-11")]
@@ -63,3 +68,26 @@ async def test_the_default_swarm_begins_anew(bus: BusFixture) -> None:
     await bus.start("a", "t")
     await bus.done("t", "a")
     assert (await bus.show("t")).status == "done"
+
+
+async def test_unfinished_tasks_are_deleted_in_small_transactions(bus: BusFixture) -> None:
+    """Others must not wait for a swarm that is deleted."""
+    await bus.register("a", "b")
+    waiting = 2 * TASKS_PER_TRANSACTION_MAX + 5
+    await bus.add_and_submit(*(f"t{number}" for number in range(waiting)))
+    await bus.start("a", "t0")
+    await bus.add("open")
+    portions = 0
+
+    def delete_some(tx: Transaction) -> bool:
+        before = sum(tx.task_counts(DEFAULT_SWARM).values())
+        is_gone = deletion.delete_some(tx, DEFAULT_SWARM, bus.clock.now_ms, force=True)
+        after = sum(tx.task_counts(DEFAULT_SWARM).values())
+        assert before - after <= TASKS_PER_TRANSACTION_MAX
+        return is_gone
+
+    while not await bus.coordinator.store.write(delete_some, DEFAULT_SWARM):
+        portions += 1
+    assert portions > 2 * waiting / TASKS_PER_TRANSACTION_MAX
+    with pytest.raises(NotFound):
+        await bus.done("t0", "a")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
+from typing import Any
 
+import psycopg
 import pytest
 
 from shiftboss.coordinator.duties.cleaner import DAY_MS, Cleaner
@@ -15,6 +18,7 @@ from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.runs import ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.store.cleaning_rows import TABLES_OF_TASKS
+from shiftboss.store.contract_rows import PUSHES_MAX
 from tests.conformance.bus.bus_fixtures import BusFixture
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.opened import opened
@@ -107,9 +111,9 @@ async def test_what_something_open_refers_to_stays(bus: BusFixture) -> None:
 
 
 async def test_question_numbers_are_not_given_twice(bus: BusFixture) -> None:
-    await bus.register("a")
     numbers = []
     for name in ("one", "two"):
+        await bus.register("a")
         await bus.add_and_submit(name)
         await bus.start("a", name)
         await bus.say(MessageType.BLOCKED, "a", payload={"question": "which one?"})
@@ -131,6 +135,67 @@ async def test_tasks_of_a_plan_stay_until_all_of_it_is_over(bus: BusFixture) -> 
     await bus.add("open")
     await clean(bus)
     assert await tasks(bus) == {"done", "open"}
+
+
+async def test_finished_tasks_of_a_plan_in_the_default_swarm_are_deleted_when_all_is_over(
+    bus: BusFixture,
+) -> None:
+    await bus.register("a")
+    await finish(bus, "done")
+    await bus.coordinator.runs.report_run(
+        ReportRunRequest(swarm_id="default", plan_file="/plan.yaml", auto_merge=False)
+    )
+    await clean(bus)
+    assert await tasks(bus) == set()
+
+
+async def test_workers_that_are_gone_are_deleted_from_a_swarm_that_goes_on(bus: BusFixture) -> None:
+    await bus.register("busy")
+    await bus.add_and_submit("t")
+    await bus.start("busy", "t")
+    await bus.register("gone", "polls")
+    request = PollRequest(swarm_id="default", name="polls", timeout_ms=60_000)
+    poll = asyncio.ensure_future(bus.coordinator.bus.poll_task(request))
+    await eventually(lambda: bus.coordinator.hub.polling("default"), "the poll is parked")
+    await clean(bus)
+    assert set((await bus.rows()).workers) == {"busy", "polls"}
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    await bus.register("gone")
+    assert "gone" in (await bus.rows()).workers
+
+
+async def test_a_swarm_that_cannot_be_deleted_keeps_no_other(
+    bus: BusFixture, store_address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for swarm_id in ("first", "stuck", "last"):
+        await bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
+        bus.clock.now_ms += 1
+    forbid_deletion(store_address, "stuck")
+    assert await clean(bus) == 2
+    listed = (await bus.coordinator.swarms.list_swarms(None, 10)).swarms
+    assert [swarm.swarm_id for swarm in listed] == ["stuck"]
+    assert "swarm stuck cannot be cleaned" in caplog.text
+
+
+def forbid_deletion(store_address: str, swarm_id: str) -> None:
+    """The database refuses it, as it does when somebody else has locked the rows."""
+    if "://" not in store_address:
+        with closing(sqlite3.connect(store_address)) as connection:
+            connection.execute(
+                "CREATE TRIGGER stuck BEFORE DELETE ON swarms "
+                f"WHEN old.swarm_id = '{swarm_id}' BEGIN SELECT RAISE(ABORT, 'stuck'); END"
+            )
+        return
+    with psycopg.connect(store_address, autocommit=True) as postgres:
+        postgres.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'stuck'; END $$"
+        )
+        postgres.execute(
+            "CREATE TRIGGER stuck BEFORE DELETE ON swarms FOR EACH ROW "
+            f"WHEN (old.swarm_id = '{swarm_id}') EXECUTE FUNCTION refuse()".encode()
+        )
 
 
 @pytest.mark.requirement("HO-01")
@@ -160,3 +225,68 @@ async def test_every_table_of_tasks_is_cleaned(sqlite_path: str) -> None:
     # A worker's task, what outlives a swarm, and what is a fact about a repository.
     others = {"tasks", "events", "workers", "receipts", "signals", "repo_locks", "repo_states"}
     assert tables - others - {"pushes", "halts"} == set(TABLES_OF_TASKS)
+
+
+@pytest.mark.requirement("OWN-05")
+async def test_tokens_and_servers_that_are_over_are_deleted(
+    bus: BusFixture, store_address: str
+) -> None:
+    now_ms = bus.clock.now_ms
+    await bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id="s"))
+    for name, swarm_id, expires_at_ms, revoked_at_ms in (
+        ("valid", None, None, None),
+        ("expired", None, now_ms, None),
+        ("revoked", None, None, now_ms),
+        ("of-a-swarm", "s", None, None),
+        ("just-expired", None, now_ms + 20 * DAY_MS, None),
+    ):
+        execute(
+            store_address,
+            "INSERT INTO tokens (token_id, name, digest, role, swarm_id, created_at_ms, created_by,"
+            " expires_at_ms, revoked_at_ms, revoked_by) VALUES (?, ?, ?, 'worker', ?, 1, 'me', ?, ?"
+            ", ?)",
+            name,
+            name,
+            sha256(name.encode()).digest(),
+            swarm_id,
+            expires_at_ms,
+            revoked_at_ms,
+            None if revoked_at_ms is None else "me",
+        )
+    for server_id, seen_at_ms in (("gone", now_ms), ("alive", now_ms + 31 * DAY_MS)):
+        execute(
+            store_address,
+            "INSERT INTO servers (server_id, host, address, version, started_at_ms, seen_at_ms, "
+            "facts) VALUES (?, 'h', 'a', '1', 1, ?, '{}')",
+            server_id,
+            seen_at_ms,
+        )
+    assert await clean(bus) == 1
+    names = execute(store_address, "SELECT name FROM tokens ORDER BY name")
+    assert names == [("just-expired",), ("valid",)]
+    assert ("gone",) not in execute(store_address, "SELECT server_id FROM servers")
+    assert ("alive",) in execute(store_address, "SELECT server_id FROM servers")
+
+
+async def test_the_newest_pushes_of_a_repo_stay(bus: BusFixture, store_address: str) -> None:
+    execute(
+        store_address,
+        "WITH RECURSIVE counted (number) AS "
+        "(SELECT 1 UNION ALL SELECT number + 1 FROM counted WHERE number < ?) "
+        "INSERT INTO pushes (repo, number, sha, swarm_id, task_id, at_ms) "
+        "SELECT 'r', number, 'sha', 's', 't', 1 FROM counted",
+        PUSHES_MAX + 3,
+    )
+    await clean(bus)
+    (kept,) = execute(store_address, "SELECT min(number), max(number) FROM pushes")
+    assert kept == (4, PUSHES_MAX + 3)
+
+
+def execute(store_address: str, statement: str, *parameters: object) -> list[Any]:
+    """As another program: nothing of ours writes such rows in these tests."""
+    if "://" not in store_address:
+        with closing(sqlite3.connect(store_address)) as connection, connection:
+            return connection.execute(statement, parameters).fetchall()
+    with psycopg.connect(store_address, autocommit=True) as postgres:
+        cursor = postgres.execute(statement.replace("?", "%s").encode(), parameters)
+        return cursor.fetchall() if cursor.description else []

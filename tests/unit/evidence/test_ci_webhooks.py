@@ -28,7 +28,7 @@ def heard(provider: str, event: str, payload: Any) -> list[tuple[str, str]]:
         if provider == "github"
         else {"X-Gitea-Event": event, "X-Gitea-Signature": signature(body)}
     )
-    return parse_webhook(provider, headers, body, SECRET)
+    return parse_webhook(provider, headers, body, SECRET).commits
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_events_unrelated_to_ci_are_ignored(event: str, payload: Any) -> None:
 def test_forgejos_own_signature_header_is_accepted() -> None:
     body = json.dumps({"after": SHA, "repository": REPOSITORY}).encode()
     headers = {"x-forgejo-event": "push", "X-FORGEJO-SIGNATURE": signature(body)}
-    assert parse_webhook("forgejo", headers, body, SECRET) == [("alpha/alphavm", SHA)]
+    assert parse_webhook("forgejo", headers, body, SECRET).commits == [("alpha/alphavm", SHA)]
     with pytest.raises(Forbidden):
         parse_webhook("github", headers, body, SECRET)
 

@@ -136,7 +136,13 @@ def _retry_due(data: Data) -> str:
 
 
 def _swarm_complete(data: Data) -> str:
-    return f"swarm {data.get('swarm_id')} complete"
+    text = f"swarm {data.get('swarm_id')} complete"
+    counts = [f"{data[name]} {name}" for name in ("done", "failed", "cancelled") if data.get(name)]
+    return f"{text}: {', '.join(counts)}" if counts else text
+
+
+def _swarm_reopened(data: Data) -> str:
+    return f"swarm {data.get('swarm_id')} has something to do again"
 
 
 def _ci_failed(data: Data) -> str:
@@ -183,6 +189,7 @@ _SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
     "worker_error": _error,
     "retry_due": _retry_due,
     "swarm_complete": _swarm_complete,
+    "swarm_reopened": _swarm_reopened,
     "ci_failed": _ci_failed,
     "budget_set": _budget_set,
     "budget_exceeded": _budget_exceeded,

@@ -94,6 +94,8 @@ def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
     if usage["swarm"]["tokens"] or usage["budget"]:
         style = "bold red" if usage["over"] else ""
         lines.add_row(Text("usage"), Text(_usage(usage), style=style))
+    if status["completed_at"]:
+        lines.add_row(Text("completed"), Text(ago(status["completed_at"], at)))
     lines.add_row(Text("updated"), Text(ago(status["last_update"], at)))
     return lines
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.swarms import retention
@@ -16,10 +17,12 @@ from shiftboss.coordinator.swarms.deletion import (
     EVENTS_PER_TRANSACTION_MAX,
     TASKS_PER_TRANSACTION_MAX,
 )
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import LeadershipLost, ShiftbossError, StoreDamaged
 from shiftboss.store.port import Transaction, Transactions
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ROUND_SECONDS = 3600.0
 SWARMS_PER_PAGE = 50
@@ -62,14 +65,29 @@ class Cleaner:
                 )
             )
             for swarm_id in page.over:
-                deleted += await self._delete_swarm(swarm_id, before_ms)
+                deleted += bool(await self._try(swarm_id, self._delete_swarm(swarm_id, before_ms)))
             for swarm_id in page.others:
-                await self._prune(swarm_id, before_ms)
+                await self._try(swarm_id, self._prune(swarm_id, before_ms))
             before = page.next_before
             if before is None:
                 break
         await self._forget_answers()
+        await self._prune_records(before_ms)
         return deleted
+
+    async def _try(self, swarm_id: str, cleaning: Awaitable[T]) -> T | None:
+        """One swarm that cannot be cleaned does not keep the others; the next round tries again."""
+        try:
+            return await cleaning
+        except (LeadershipLost, StoreDamaged):
+            raise
+        except ShiftbossError as error:
+            log.warning("swarm %s cannot be cleaned, will try again: %s", swarm_id, error)
+        except Exception:
+            log.exception("swarm %s cannot be cleaned, will try again", swarm_id)
+        # Raises if the database is the reason: then the others would only wait for it, too.
+        await self._store.read(lambda tx: tx.next_retry_at_ms())
+        return None
 
     async def _delete_swarm(self, swarm_id: str, before_ms: int) -> bool:
         """False if it is in use again."""
@@ -79,15 +97,16 @@ class Cleaner:
         return bool(is_gone)
 
     async def _prune(self, swarm_id: str, before_ms: int) -> None:
-        """Old events and tasks of a swarm that goes on."""
-        prune_events = partial(
-            retention.prune_events,
-            swarm_id=swarm_id,
-            before_ms=before_ms,
-            limit=EVENTS_PER_TRANSACTION_MAX,
-        )
-        while await self._store.write(prune_events, swarm_id) == EVENTS_PER_TRANSACTION_MAX:
-            pass
+        """Old events, workers and tasks of a swarm that goes on."""
+        for prune in (retention.prune_events, retention.prune_workers):
+            prune_some = partial(
+                prune, swarm_id=swarm_id, before_ms=before_ms, limit=EVENTS_PER_TRANSACTION_MAX
+            )
+            while await self._store.write(prune_some, swarm_id) == EVENTS_PER_TRANSACTION_MAX:
+                pass
+        await self._prune_tasks(swarm_id, before_ms)
+
+    async def _prune_tasks(self, swarm_id: str, before_ms: int) -> None:
         after: str | None = ""
         while after is not None:
             old, after = await self._store.read(
@@ -109,12 +128,22 @@ class Cleaner:
                 )
                 await self._store.write(prune, swarm_id)
 
+    async def _prune_records(self, before_ms: int) -> None:
+        """What belongs to no swarm: invalid tokens, servers that are gone, pushes, signals."""
+        prune = partial(_prune_records, before_ms=before_ms)
+        while await self._store.write(prune, "") == ANSWERS_PER_TRANSACTION_MAX:
+            pass
+
     async def _forget_answers(self) -> None:
         """Repeats come within minutes; a week covers workers that were offline."""
         before_ms = self._clock() - ANSWERS_KEPT_MS
         forget = partial(_forget, before_ms=before_ms)
         while await self._store.write(forget, "") == ANSWERS_PER_TRANSACTION_MAX:
             pass
+
+
+def _prune_records(tx: Transaction, before_ms: int) -> int:
+    return tx.prune_records(before_ms, ANSWERS_PER_TRANSACTION_MAX)
 
 
 def _forget(tx: Transaction, before_ms: int) -> int:

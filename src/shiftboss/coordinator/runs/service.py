@@ -92,9 +92,12 @@ class RunService:
         seen = await self._store.read(lambda tx: deletion.preview(tx, swarm_id))
         if request.dry_run:
             return seen
-        delete = partial(deletion.delete_some, swarm_id=swarm_id, force=force)
-        while not await self._store.write(delete, swarm_id):
-            pass
+        is_gone = False
+        while not is_gone:
+            delete = partial(
+                deletion.delete_some, swarm_id=swarm_id, now_ms=self._clock(), force=force
+            )
+            is_gone = await self._store.write(delete, swarm_id)
         return seen.model_copy(update={"deleted": True})
 
     # -- pauses

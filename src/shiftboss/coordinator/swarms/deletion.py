@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from shiftboss.coordinator.bus.tasks import cancel
 from shiftboss.coordinator.swarms.live_work import FINISHED, live_work
 from shiftboss.coordinator.swarms.swarms import existing
 from shiftboss.errors import Conflict
+from shiftboss.protocol.bus import CancelTaskRequest
 from shiftboss.protocol.runs import DeleteSwarmAnswer
 from shiftboss.store.port import Transaction
 
@@ -42,8 +44,9 @@ def check_over(tx: Transaction, swarm_id: str) -> None:
         )
 
 
-def delete_some(tx: Transaction, swarm_id: str, *, force: bool = False) -> bool:
-    """Delete one portion. True when nothing is left. Raises Conflict if the swarm is not over.
+def delete_some(tx: Transaction, swarm_id: str, now_ms: int, *, force: bool = False) -> bool:
+    """Delete one portion. True when nothing is left. Raises Conflict if the swarm is not over;
+    with `force`, what is not over is cancelled first, so that its workers learn of it.
 
     The default swarm begins anew with its next task.
     """
@@ -51,12 +54,33 @@ def delete_some(tx: Transaction, swarm_id: str, *, force: bool = False) -> bool:
         return True
     if not force:
         check_over(tx, swarm_id)
+    elif _cancel_portion(tx, swarm_id, now_ms):
+        return False
     return delete_portion(tx, swarm_id)
 
 
+def _cancel_portion(tx: Transaction, swarm_id: str, now_ms: int) -> bool:
+    """False when no task is unfinished. What waits comes before what is in work: otherwise a worker
+    whose task is cancelled would get the next one."""
+    if not tx.has_unfinished_tasks(swarm_id):
+        return False
+    for status in ("open", "queued", "active"):
+        tasks = tx.tasks_with_status(swarm_id, status, TASKS_PER_TRANSACTION_MAX)
+        for task in tasks:
+            cancel(
+                tx,
+                CancelTaskRequest(
+                    swarm_id=swarm_id, bead_id=task.task_id, reason="the swarm is being deleted"
+                ),
+                now_ms,
+            )
+        if tasks:
+            return True
+    return False
+
+
 def delete_portion(tx: Transaction, swarm_id: str) -> bool:
-    """Events first, then finished tasks. The last portion has what is still in work, too: as much
-    as there are workers, mostly."""
+    """Events first, then the tasks, all of which are finished, at last the swarm."""
     if tx.delete_events(swarm_id, EVENTS_PER_TRANSACTION_MAX):
         return False
     finished = [

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shiftboss.coordinator.swarms.completion import page_mark
 from shiftboss.coordinator.swarms.deletion import delete_portion
 from shiftboss.coordinator.swarms.live_work import FINISHED, is_task_needed, live_work
 from shiftboss.protocol.bus import DEFAULT_SWARM
-from shiftboss.store.port import SwarmRow, Transaction
+from shiftboss.protocol.events import EventKind
+from shiftboss.store.port import Transaction
 
 
 class SwarmPage(NamedTuple):
@@ -30,21 +32,31 @@ def page_of_swarms(
     rows = tx.swarms_before(before or (before_ms, ""), limit)
     over = [row.swarm.swarm_id for row in rows if is_over(tx, row.swarm.swarm_id, before_ms)]
     others = [row.swarm.swarm_id for row in rows if row.swarm.swarm_id not in over]
-    return SwarmPage(over, others, _mark(rows[-1]) if len(rows) == limit else None)
-
-
-def _mark(row: SwarmRow) -> tuple[int, str]:
-    return row.swarm.created_at_ms, row.swarm.swarm_id
+    return SwarmPage(over, others, page_mark(rows, limit))
 
 
 def is_over(tx: Transaction, swarm_id: str, before_ms: int) -> bool:
-    """Whether nothing of the swarm is left to do, and nothing has happened in it since."""
-    last_event = tx.last_event(swarm_id)
-    if swarm_id == DEFAULT_SWARM or (last_event is not None and last_event.at_ms >= before_ms):
+    """Whether nothing of the swarm is left to do, and nothing has happened in it since. The
+    default swarm is never over."""
+    return swarm_id != DEFAULT_SWARM and is_idle(tx, swarm_id, before_ms)
+
+
+def is_idle(tx: Transaction, swarm_id: str, before_ms: int) -> bool:
+    if _last_change_ms(tx, swarm_id) >= before_ms:
         return False
     if any(worker.last_activity_at_ms >= before_ms for worker, _ in tx.workers(swarm_id)):
         return False
     return not live_work(tx, swarm_id)
+
+
+def _last_change_ms(tx: Transaction, swarm_id: str) -> int:
+    """A swarm completes when its last change is noticed: after an upgrade, perhaps weeks later."""
+    last_event, swarm = tx.last_event(swarm_id), tx.swarm(swarm_id)
+    if last_event is None:
+        return 0
+    if last_event.kind == EventKind.SWARM_COMPLETE.value and swarm and swarm.completed_at_ms:
+        return swarm.completed_at_ms
+    return last_event.at_ms
 
 
 def delete_old_swarm(tx: Transaction, swarm_id: str, before_ms: int) -> bool | None:
@@ -75,7 +87,8 @@ def old_tasks(
 ) -> tuple[list[str], str | None]:
     """The finished tasks among the next `limit`, and the id to continue after. A plan refers to its
     tasks until all of it is over: a run that continues would start them again."""
-    if tx.plan_run(swarm_id) is not None or _has_all_events(tx, swarm_id):
+    is_needed = tx.plan_run(swarm_id) is not None and not is_idle(tx, swarm_id, before_ms)
+    if is_needed or _has_all_events(tx, swarm_id):
         return [], None
     tasks = tx.tasks_after(swarm_id, after, limit)
     old = [
@@ -97,6 +110,24 @@ def prune_tasks(tx: Transaction, swarm_id: str, task_ids: Sequence[str], before_
             tx.delete_task(swarm_id, task_id)
             deleted += 1
     return deleted
+
+
+def prune_workers(tx: Transaction, swarm_id: str, before_ms: int, limit: int) -> int:
+    """Delete workers that have had no task since, and do not poll here; how many. One that polls
+    on another server registers again."""
+    if tx.take_swarm(swarm_id) is None or _has_all_events(tx, swarm_id):
+        return 0
+    polling = tx.polls.parked_workers(swarm_id)
+    idle = [
+        worker.name
+        for worker, _ in tx.workers(swarm_id)
+        if worker.task_id is None
+        and worker.last_activity_at_ms < before_ms
+        and worker.name not in polling
+    ]
+    for name in idle[:limit]:
+        tx.delete_worker(swarm_id, name)
+    return len(idle[:limit])
 
 
 def _has_all_events(tx: Transaction, swarm_id: str) -> bool:

@@ -91,10 +91,11 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Sw
     retries: dict[str, list[Retry]] = defaultdict(list)
     for retry in tx.open_retries(swarm_id):
         retries[retry.task_id].append(retry)
+    status_word = swarm_status(swarm, counts, tasks, overview.attention(work, run is not None))
     return SwarmStatus(
         swarm_id=swarm_id,
         feature=swarm.feature,
-        status=swarm_status(swarm, counts, tasks, overview.attention(work, run is not None)),
+        status=status_word,
         workers_registered=counts.registered,
         workers_running=counts.registered - counts.complete - counts.failed,
         workers_complete=counts.complete,
@@ -104,11 +105,12 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Sw
         tasks_completed=sum(assignment.steps_completed for assignment in assignments),
         tasks_total=sum(assignment.steps_total for assignment in assignments),
         ready_for_merge=swarm.completed_at_ms is not None
+        and bool(assignments)
         and all(assignment.tests_passed and assignment.review_passed for assignment in assignments)
         and not tx.has_unfinished_tasks(swarm_id),
         auto_merge=swarm.auto_merge,
         created_at=wire_time(swarm.created_at_ms),
-        completed_at=optional_wire_time(swarm.completed_at_ms),
+        completed_at=optional_wire_time(_completed_at_ms(swarm, status_word)),
         last_update=wire_time(last_event.at_ms if last_event else swarm.created_at_ms),
         last_event_id=last_event.event_id if last_event else 0,
         workers=[
@@ -120,6 +122,11 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Sw
         plan_file=run.plan_file if run else None,
         run_command=run.command if run else None,
     )
+
+
+def _completed_at_ms(swarm: Swarm, status_word: str) -> int | None:
+    """A swarm that got new work a moment ago is marked as open a little later."""
+    return swarm.completed_at_ms if status_word in ("complete", "failed") else None
 
 
 def _worker_view(assignment: Assignment, retries: list[Retry]) -> WorkerView:
@@ -180,15 +187,16 @@ def _summary(tx: Transaction, row: SwarmRow, polling: frozenset[str] | None) -> 
     work = overview.work_of(tx, swarm_id, tasks, live_workers)
     has_plan = tx.plan_run(swarm_id) is not None
     last_event = tx.last_event(swarm_id)
+    status_word = swarm_status(row.swarm, counts, tasks, overview.attention(work, has_plan))
     return SwarmSummary(
         swarm_id=swarm_id,
         feature=row.swarm.feature,
-        status=swarm_status(row.swarm, counts, tasks, overview.attention(work, has_plan)),
+        status=status_word,
         workers_registered=counts.registered,
         workers_complete=counts.complete,
         workers_failed=counts.failed,
         created_at=wire_time(row.swarm.created_at_ms),
-        completed_at=optional_wire_time(row.swarm.completed_at_ms),
+        completed_at=optional_wire_time(_completed_at_ms(row.swarm, status_word)),
         last_update=wire_time(last_event.at_ms if last_event else row.swarm.created_at_ms),
         bus=work,
     )

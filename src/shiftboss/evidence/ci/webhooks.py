@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shiftboss.errors import Forbidden, InvalidRequest
-from shiftboss.protocol.policy import CiPolicy
 
 _SIGNATURES: Final = {
     "github": ("x-hub-signature-256",),
     "forgejo": ("x-forgejo-signature", "x-gitea-signature", "x-hub-signature-256"),
 }
 _EVENTS: Final = ("x-forgejo-event", "x-gitea-event", "x-github-event")
+EVENT_CHARACTERS_MAX: Final = 100
 # The member with the run or the job, by event.
 _SUBJECTS: Final = {
     "workflow_run": "workflow_run",
@@ -29,30 +28,34 @@ _SUBJECTS: Final = {
 _SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-def secret_of(policy: CiPolicy) -> str:
-    """The webhook secret of a policy. Empty: there is none, and no webhook is accepted."""
-    return os.environ.get(policy.webhook_secret_variable or "", "")
+class Webhook(NamedTuple):
+    """A signed webhook. `commits` are pairs of repository (`owner/name`) and commit; none for
+    events that do not concern CI."""
+
+    event: str
+    commits: list[tuple[str, str]]
+
+    @property
+    def concerns_ci(self) -> bool:
+        return self.event == "push" or self.event in _SUBJECTS
 
 
-def parse_webhook(
-    provider: str, headers: Mapping[str, str], body: bytes, secret: str
-) -> list[tuple[str, str]]:
-    """Pairs of repository (`owner/name`) and commit; empty for events that do not concern CI.
-
-    Raises Forbidden if the body is not signed with the secret, InvalidRequest if it is not JSON.
-    """
+def parse_webhook(provider: str, headers: Mapping[str, str], body: bytes, secret: str) -> Webhook:
+    """Raises Forbidden if the body is not signed with the secret, InvalidRequest if it is no
+    JSON."""
     lowered = {name.lower(): value for name, value in headers.items()}
     _check_signature(provider, lowered, body, secret)
-    event = next((lowered[name] for name in _EVENTS if name in lowered), "")
-    if event != "push" and event not in _SUBJECTS:
-        return []
+    event = next((lowered[name] for name in _EVENTS if name in lowered), "")[:EVENT_CHARACTERS_MAX]
+    webhook = Webhook(event, [])
+    if not webhook.concerns_ci:
+        return webhook
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest("the body of the webhook is not JSON") from error
     if not isinstance(payload, dict):
         raise InvalidRequest("the body of the webhook is not an object")
-    return _commits(event, payload)
+    return Webhook(event, _commits(event, payload))
 
 
 def _check_signature(provider: str, headers: Mapping[str, str], body: bytes, secret: str) -> None:
@@ -65,7 +68,7 @@ def _check_signature(provider: str, headers: Mapping[str, str], body: bytes, sec
         raise Forbidden(
             "the webhook is not signed with our secret",
             hint="the path must end in the name of a repo of the policy, and the forge must sign "
-            "with the secret that its ci.webhook_secret_variable names",
+            "with the secret in its ci.webhook_secret_variable or ci.webhook_secret_file",
         )
 
 

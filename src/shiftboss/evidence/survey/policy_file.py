@@ -21,17 +21,26 @@ def load_policy(path: Path) -> Policy:
     text = read_text(path, "policy", InvalidPolicy)
     policy = read_policy(text, str(path))
     folder = path.resolve().parent
-    repos = {
-        name: repo.model_copy(update={"path": str((folder / repo.path).resolve())})
-        if repo.path is not None
-        else repo
-        for name, repo in policy.repos.items()
-    }
+    repos = {name: _with_full_paths(repo, folder) for name, repo in policy.repos.items()}
     shared = _shared_folders(repos)
     if shared:
         document = read_yaml(text)
         raise invalid_policy(str(path), [document.problem(*problem) for problem in shared])
     return policy.model_copy(update={"repos": repos})
+
+
+def _with_full_paths(repo: RepoPolicy, folder: Path) -> RepoPolicy:
+    """Paths are relative to the folder of the policy file. The last part of the path of a secret
+    may be a link, which is replaced when the secret is."""
+    ci = repo.ci.model_copy(
+        update={
+            name: str(folder / Path(file).expanduser())
+            for name in ("token_file", "webhook_secret_file")
+            if (file := getattr(repo.ci, name)) is not None
+        }
+    )
+    path = None if repo.path is None else str((folder / repo.path).resolve())
+    return repo.model_copy(update={"path": path, "ci": ci})
 
 
 def _shared_folders(repos: dict[str, RepoPolicy]) -> list[tuple[tuple[str, str, str], str]]:

@@ -115,7 +115,13 @@ def _ci_text(jobs: Sequence[str], shown: int, policy: Policy) -> str:
 
 def ci_context_in(text: str, ci: CiPolicy) -> list[str]:
     """The parts of `text` that are about CI: addresses, request headers and tokens."""
-    own = [ci.url, ci.token_variable, ci.token_file, ci.webhook_secret_variable]
+    own = [
+        ci.url,
+        ci.token_variable,
+        ci.token_file,
+        ci.webhook_secret_variable,
+        ci.webhook_secret_file,
+    ]
     own_words = [word for word in own if word and word in text]
     return own_words + [match[0][:40] for match in _CI_WORDS.finditer(text)]
 

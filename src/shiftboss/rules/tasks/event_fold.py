@@ -263,6 +263,10 @@ def _swarm_complete(swarm: FoldedSwarm, _data: dict[str, Any]) -> None:
     swarm.is_complete = True
 
 
+def _swarm_reopened(swarm: FoldedSwarm, _data: dict[str, Any]) -> None:
+    swarm.is_complete = False
+
+
 def _joined(swarm: FoldedSwarm, data: dict[str, Any]) -> None:
     swarm.workers.add(data["worker"])
 
@@ -296,5 +300,6 @@ _HANDLERS: Final[dict[str, Callable[[FoldedSwarm, dict[str, Any]], None]]] = {
     EventKind.WORKER_COMPLETE.value: _completed,
     EventKind.WORKER_ERROR.value: _error,
     EventKind.SWARM_COMPLETE.value: _swarm_complete,
+    EventKind.SWARM_REOPENED.value: _swarm_reopened,
     EventKind.BUS_WORKER_JOINED.value: _joined,
 }

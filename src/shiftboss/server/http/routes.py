@@ -124,7 +124,7 @@ class _CiWebhook:
         body = await self._read(receive)
         headers = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
         answer = await self._webhooks.receive(scope["path_params"]["repo"], headers, body)
-        await json_reply(answer.model_dump_json().encode()).send(send)
+        await json_reply(answer.model_dump_json(exclude_none=True).encode()).send(send)
 
     async def _read(self, receive: Receive) -> bytes:
         """Anybody can send a body, as its signature is checked when it is complete. The check of CI

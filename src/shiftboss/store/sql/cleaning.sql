@@ -80,6 +80,41 @@ DELETE FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: delete_task_rejections
 DELETE FROM rejections WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: delete_task_tokens
+-- Otherwise they would be valid for a later task of the same name.
+DELETE FROM tokens WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: delete_swarm_tokens
+DELETE FROM tokens WHERE swarm_id = :swarm_id;
+
+-- name: prune_tokens
+DELETE FROM tokens WHERE token_id IN (SELECT token_id FROM tokens
+    WHERE expires_at_ms < :before_ms OR revoked_at_ms < :before_ms LIMIT :limit);
+
+-- name: prune_servers
+DELETE FROM servers WHERE server_id IN (SELECT server_id FROM servers
+    WHERE seen_at_ms < :before_ms LIMIT :limit);
+
+-- name: prune_pushes
+-- The newest of each repo stay: the search for a breakage reads them, and their numbers go on.
+DELETE FROM pushes WHERE (repo, number) IN (SELECT p.repo, p.number FROM pushes AS p
+    WHERE p.at_ms < :before_ms
+        AND p.number <= (SELECT max(q.number) FROM pushes AS q WHERE q.repo = p.repo) - :kept
+    LIMIT :limit);
+
+-- name: prune_signals
+-- The newest of each strategy stay; the sums of all are in its own row.
+DELETE FROM signals WHERE (strategy, at_ms, swarm_id, task_id, epoch, number) IN (
+    SELECT strategy, at_ms, swarm_id, task_id, epoch, number FROM signals
+    WHERE strategy = :strategy AND at_ms < :before_ms AND at_ms < (
+        SELECT at_ms FROM signals WHERE strategy = :strategy
+        ORDER BY at_ms DESC LIMIT 1 OFFSET :kept)
+    ORDER BY at_ms LIMIT :limit);
+
+-- name: delete_worker
+-- Not one that has a task.
+DELETE FROM workers WHERE swarm_id = :swarm_id AND name = :name AND task_id IS NULL;
+
 -- name: release_repos_of_swarm
 -- A lock outlives its swarm otherwise: it has no foreign key.
 DELETE FROM repo_locks WHERE swarm_id = :swarm_id;

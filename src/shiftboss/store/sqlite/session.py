@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 WAL_BYTES_READY = 16 * 1024 * 1024
 # Pages in the write-ahead log before a checkpoint: a larger number means fewer interruptions.
 WAL_PAGES_MAX = 4000
+WAL_BYTES_KEPT = 32 << 20
 CACHE_KIBIBYTES = 16_000
 BUSY_TIMEOUT_SECONDS = 10
 EVENTS_PER_STATEMENT = 16
@@ -107,6 +108,8 @@ class SqliteSession:
             # FULL: a commit is on disk before it is answered.
             execute("PRAGMA synchronous = FULL")
             execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
+            # A long reader makes the log grow; it is cut when it starts over.
+            execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
 
     @property
     def schema_version(self) -> int:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
-from shiftboss.errors import CiUnavailable, EvidenceUnavailable
+from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.credentials import BadCredential, read_token
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.system.private_files import read_private
 
 # A wrong configuration stays wrong until a person corrects it, so it is rarely tried again.
 SET_UP_SECONDS: Final = 60.0
@@ -69,34 +67,10 @@ def no_repository(demand: CiDemand, access: Access) -> CiUnavailable:
 
 
 async def _token(policy: CiPolicy) -> str | None:
-    if policy.token_variable is not None:
-        return _checked_token(
-            os.environ.get(policy.token_variable, ""), f"${policy.token_variable}"
-        )
-    if policy.token_file is not None:
-        return await asyncio.to_thread(_read_token, Path(policy.token_file))
-    return None
-
-
-def _read_token(file: Path) -> str:
-    path = file.expanduser()
     try:
-        content = read_private(path, "the token of the forge")
-    except EvidenceUnavailable as error:
-        raise _not_set_up(
-            error.detail, f"write the token to the file, and `chmod 600 {path}`"
-        ) from error
-    return _checked_token(content.decode(errors="replace"), str(path))
-
-
-def _checked_token(text: str, where: str) -> str:
-    """The error must not contain the token."""
-    token = text.strip()
-    if not token:
-        raise _not_set_up(f"there is no token in {where}", "put the forge's token there")
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise _not_set_up(f"the content of {where} is not a token", "put the forge's token there")
-    return token
+        return await asyncio.to_thread(read_token, policy)
+    except BadCredential as problem:
+        raise _not_set_up(problem.detail, problem.hint) from problem
 
 
 def _not_set_up(detail: str, hint: str) -> CiUnavailable:
