@@ -28,6 +28,7 @@ from shiftboss.rules.claims.rejections import check_rejections
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_accepted,
+    missing_here,
     unverifiable,
     with_policy,
     with_waivers,
@@ -202,6 +203,7 @@ def _verdict(job: VerificationJob, verification: _Verification, duration_ms: int
         merged_from_target=work.commits.from_target[:COMMITS_MAX] if work is not None else [],
         ci_runs=[run.model_copy(update={"jobs": _without_logs(run)}) for run in ci_runs],
         duration_ms=duration_ms,
+        missing=missing_here(checks),
     )
 
 

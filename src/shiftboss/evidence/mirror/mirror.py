@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.defaults import STATE_FOLDER
-from shiftboss.errors import EvidenceUnavailable, UnknownRepo
+from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
@@ -84,10 +84,15 @@ class Mirror:
             if output.code != 0 and await self._fetch_promised(output.first_error):
                 output = await self._fetch(self._source, options, refspec)
         if output.code != 0:
-            raise EvidenceUnavailable(
-                f"{self._source} cannot be fetched: {output.first_error}",
-                hint="check the repository with git fsck",
-            )
+            raise self._unfetched(output.first_error)
+
+    def _unfetched(self, error: str) -> EvidenceUnavailable:
+        """A worker can break a repository on this machine. Whether another one can be reached
+        depends on the network and the credentials of this machine."""
+        text = f"{self._source} cannot be fetched: {error}"
+        if self.is_local:
+            return EvidenceUnavailable(text, hint="check the repository with git fsck")
+        return EvidenceElsewhere(text, hint="check the address, the network and the credentials")
 
     async def hold(self, commit: str) -> None:
         """Fetch a commit that may be on no branch, and keep it."""
@@ -98,7 +103,7 @@ class Mirror:
     async def kind_at_source(self, name: str) -> str | None:
         """The kind of the object in the repository itself. None: it is missing, or the repository
         is on another machine."""
-        if not self._is_local:
+        if not self.is_local:
             return None
         output = await git(["cat-file", "-t", name], Path(self._source), seconds=QUERY_SECONDS)
         return output.out.decode().strip() if output.code == 0 else None
@@ -128,18 +133,19 @@ class Mirror:
         except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError):
-                raise EvidenceUnavailable(f"creating a mirror: {error.strerror}") from error
+                raise EvidenceElsewhere(f"creating a mirror: {error.strerror}") from error
             raise
 
     @property
-    def _is_local(self) -> bool:
+    def is_local(self) -> bool:
+        """Whether the repository is a folder on this machine."""
         return self._source.startswith("/")
 
     async def _fetch_promised(self, error: str) -> bool:
         """Fetch what a partial clone lacks. False if the repository is complete.
 
         Raises EvidenceUnavailable if the objects are on another machine."""
-        promisors = await promisors_of(Path(self._source)) if self._is_local else []
+        promisors = await promisors_of(Path(self._source)) if self.is_local else []
         for number, promisor in enumerate(promisors):
             if promisor.folder is None:
                 raise incomplete(self._source, promisor, error)
@@ -151,8 +157,8 @@ class Mirror:
 
     async def _fetch(self, source: str, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start with our own settings.
-        upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
-        seconds = await self._check_before_fetch(source) if self._is_local else FETCH_SECONDS
+        upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self.is_local else []
+        seconds = await self._check_before_fetch(source) if self.is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
@@ -162,7 +168,7 @@ class Mirror:
             seconds=seconds,
             environment={
                 "GIT_DIR": str(self.path),
-                "GIT_ALLOW_PROTOCOL": "file" if self._is_local else "http:https:ssh",
+                "GIT_ALLOW_PROTOCOL": "file" if self.is_local else "http:https:ssh",
             },
         )
 
@@ -228,7 +234,7 @@ async def _source_of(repo: str) -> str:
         )
     is_shallow, _, path = output.out.decode(errors="surrogateescape").rstrip("\n").partition("\n")
     if is_shallow == "true":
-        raise EvidenceUnavailable(f"{repo} is a shallow clone", hint="git fetch --unshallow")
+        raise EvidenceElsewhere(f"{repo} is a shallow clone", hint="git fetch --unshallow")
     common = Path(path)
     return str(await asyncio.to_thread(common.resolve))
 
