@@ -201,6 +201,7 @@ _STYLES: Final = {
     "swarm_complete": "bold green",
     "claim_accepted": "green",
     "claim_refused": "red",
+    "claim_escalated": "bold red",
     "waiver_granted": "yellow",
     "contract_disputed": "yellow",
     "ci_passed": "green",
