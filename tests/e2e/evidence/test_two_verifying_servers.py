@@ -17,7 +17,7 @@ from tests.repos import UNCONTAINED, Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.requirement("HO-04", "OWN-05")
+pytestmark = pytest.mark.requirement("HO-04", "HO-05")
 
 # An empty file system in place of a folder, for one process and its children.
 _HIDE = """
