@@ -32,6 +32,7 @@ from shiftboss.protocol.handoff_requests import (
     TakeClaimRequest,
     VerdictRequest,
 )
+from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.handoffs import Claim
@@ -316,9 +317,12 @@ async def open_handoffs(
     clock: StillClock | None = None,
     *,
     verifies: bool = False,
+    policy: Policy | None = None,
 ) -> AsyncIterator[HandoffFixture]:
     clock = clock or StillClock()
-    coordinator = Coordinator(store_at(address), evidence, clock=clock, verifies=verifies)
+    coordinator = Coordinator(
+        store_at(address), evidence, clock=clock, verifies=verifies, policy=policy
+    )
     await coordinator.start()
     try:
         yield HandoffFixture(coordinator, clock, repo)

@@ -26,6 +26,7 @@ from shiftboss.coordinator.handoffs.spawn_checks import (
     SpawnPolicy,
     check_request,
     refuse_held_out,
+    repo_location,
 )
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
@@ -150,7 +151,7 @@ class HandoffService:
     ) -> SpawnAnswer:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
-        path = self._repo_path(request.repo)
+        path = repo_location(self._repo_path(request.repo), self._policy, planned=planned)
         name = await self._repo_name(request.repo, path)
         self._policy.branch_for(name, request)
         survey = await self._evidence.survey(

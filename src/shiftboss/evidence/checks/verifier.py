@@ -65,7 +65,7 @@ class Verifier:
         writing: asyncio.Lock | None = None,
         hidden: Sequence[Path] = (),
     ) -> None:
-        self._mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
+        self.mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
         self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
         self._base_runs = BaseRuns(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)
@@ -75,7 +75,7 @@ class Verifier:
 
     async def verify(self, job: VerificationJob) -> Verdict:
         """Raises UnknownRepo or EvidenceUnavailable if the repository cannot be read."""
-        mirror = await self._mirrors.of(job.repo)
+        mirror = await self.mirrors.of(job.repo)
         # A repository can make the fetch slow, so it takes none of the turns.
         async with mirror.in_use:
             started_at = time.monotonic()
