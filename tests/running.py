@@ -38,6 +38,8 @@ class RunningServer:
     ) -> None:
         self.database = str(database)
         self.environment: Mapping[str, str] | None = None
+        # What it does first; with this, it is started without forking.
+        self.prelude = ""
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
@@ -49,10 +51,10 @@ class RunningServer:
         assert self._process is None, "the server is running"
         settings = json.dumps(self._settings)
         self._process = start_python(
-            ["-c", _SERVE, settings],
+            ["-c", self.prelude + _SERVE, settings],
             stderr=self._log,
             environment=self.environment,
-            forked=self.environment is None,
+            forked=self.environment is None and not self.prelude,
         )
         self.url = self._first_line(self._process)
         if not self.url:

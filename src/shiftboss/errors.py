@@ -53,7 +53,8 @@ ShiftbossError
     ├── TooManyConnections
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
-    │   └── CiUnavailable
+    │   ├── CiUnavailable
+    │   └── EvidenceElsewhere    this machine cannot look; another verifier may be able to
     ├── VerificationPending
     ├── TreeUnavailable
     ├── DatabaseInUse
@@ -523,6 +524,14 @@ class CiUnavailable(EvidenceUnavailable):
             facts={"reason": reason, "retry_after_seconds": round(retry_after_seconds, 1)},
         )
         self.retry_after_seconds = retry_after_seconds
+
+
+class EvidenceElsewhere(EvidenceUnavailable):
+    """This machine lacks what it needs to look: a complete repository, a tool, the network. That
+    says nothing about the work; another verifier may be able to look."""
+
+    code = "evidence_elsewhere"
+    title = "The evidence cannot be read on this machine"
 
 
 class VerificationPending(StoreUnavailable):

@@ -42,6 +42,8 @@ _EXAMPLES: Final[dict[str, str]] = {
     "handoff show": "shiftboss handoff show login-form --swarm login",
     "handoff owners": "shiftboss handoff owners --files 'src/auth/**'",
     "prompt": "shiftboss prompt login-form --swarm login",
+    "claim list": "shiftboss claim list --swarm login",
+    "claim retry": "shiftboss claim retry login-form --swarm login",
     "receipt list": "shiftboss receipt list --limit 10",
     "receipt show": "shiftboss receipt show login-form --swarm login",
     "receipt export": "shiftboss receipt export login-form --out receipt.json --swarm login",

@@ -38,6 +38,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "attach": "cli.commands.runs.attach:attach",
         "usage": "cli.commands.runs.budgets:usage",
         "receipt": "cli.commands.claims.receipts:receipt",
+        "claim": "cli.commands.claims.claims:claim",
     },
     "Decide": {
         "questions": "cli.commands.bus.workers:questions",

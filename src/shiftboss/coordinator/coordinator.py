@@ -24,6 +24,7 @@ from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
+from shiftboss.coordinator.duties.claim_watcher import ClaimWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
 from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
@@ -122,6 +123,7 @@ class Coordinator:
             lease_reaper,
             HoldExpiry(leading, clock, hub),
             LandingWatcher(leading, clock, hub, evidence),
+            ClaimWatcher(leading, clock, hub),
             Cleaner(leading, clock, retention_days),
             self._ci_watcher,
             TimeoutWatcher(leading, clock, hub, active_policy, evidence),

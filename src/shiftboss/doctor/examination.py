@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from shiftboss.doctor.claims import check_claims
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import check_forges
 from shiftboss.doctor.programs import check_agents, check_runners
@@ -26,7 +27,7 @@ def examine(
     about_server = check_server(client, is_offline=is_offline)
     queues: list[Finding] = []
     if not any(finding.level == "problem" for finding in about_server):
-        queues = _queues(client, swarm_id, policy, now_ms)
+        queues = [*_queues(client, swarm_id, policy, now_ms), *check_claims(client, now_ms)]
     about_machine = asyncio.run(_machine(policy))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]
 

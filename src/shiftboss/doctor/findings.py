@@ -16,6 +16,7 @@ Check = Literal[
     "forge",
     "runners",
     "queues",
+    "claims",
     "agents",
 ]
 

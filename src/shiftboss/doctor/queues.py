@@ -1,4 +1,4 @@
-"""Finds what is stuck: commits without a CI run, tasks without a worker, unverified claims."""
+"""Finds what is stuck: commits without a CI run, tasks without a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import format_duration, pluralize
 
 PAGES_MAX: Final = 20
-CLAIM_SECONDS: Final = 600
 
 RUNNERS: Final = (
     "check the runners: systemctl status 'forgejo-runner-*', journalctl -u forgejo-runner-1 "
@@ -22,24 +21,17 @@ Members = Mapping[str, Any]
 
 
 class Queues(NamedTuple):
-    """What the server reports. `claims` are the latest claims of tasks that are being verified."""
+    """What the server reports."""
 
     repos: Sequence[Members]
     halts: Sequence[Members]
     tasks: Sequence[Members]
-    claims: Sequence[tuple[str, Members]]
 
 
 def read_queues(client: DoctorClient, swarm_id: str) -> Queues:
     repos = call_bus(client, "list_repos")
     tasks = list(_tasks(client, swarm_id))
-    claims = []
-    for task in tasks:
-        if task["state"] == "verifying":
-            view = call_bus(client, "show_handoff", swarm_id=swarm_id, bead_id=task["bead_id"])
-            if view["last_claim"] is not None:
-                claims.append((task["bead_id"], view["last_claim"]))
-    return Queues(repos["repos"], repos["halts"], tasks, claims)
+    return Queues(repos["repos"], repos["halts"], tasks)
 
 
 def _tasks(client: DoctorClient, swarm_id: str) -> Iterator[Members]:
@@ -57,7 +49,6 @@ def judge_queues(queues: Queues, policy: Policy, now_ms: int) -> list[Finding]:
         *_halts(queues.halts),
         *_ci(queues.repos, policy, now_ms),
         *_waiting(queues.tasks, policy.deadlock.idle, now_ms),
-        *_claims(queues.claims, now_ms),
     ]
     return findings or [ok("queues", "nothing has been waiting too long")]
 
@@ -130,16 +121,3 @@ def _waiting(tasks: Sequence[Members], seconds: int, now_ms: int) -> Iterator[Fi
             f"{longest['bead_id']} has been waiting for {waited}",
             "start more workers, or reset one that is stuck; `shiftboss worker list` shows them",
         )
-
-
-def _claims(claims: Sequence[tuple[str, Members]], now_ms: int) -> Iterator[Finding]:
-    for task_id, claim in claims:
-        waited = (now_ms - claim["asked_at"]) // 1000
-        if waited <= CLAIM_SECONDS or claim["state"] not in ("waiting", "taken"):
-            continue
-        state = f"claim {claim['claim_id']} of {task_id} has been {claim['state']}"
-        todo = "its commands may take that long; look into the log of the server or the verifier"
-        if claim["state"] == "waiting":
-            todo = "no verifier takes it: start one with shiftboss verifier, or start the server "
-            todo += "without --no-verifier"
-        yield warning("queues", f"{state} for {format_duration(waited)}", todo)

@@ -14,7 +14,7 @@ from shiftboss.evidence.ci.local.breakage import find_breakage
 from shiftboss.evidence.ci.provider import CiProvider, CiProviders
 from shiftboss.evidence.ci.states import OPEN
 from shiftboss.evidence.commands.sandbox import state_paths
-from shiftboss.evidence.mirror.repository import Repository
+from shiftboss.evidence.mirror.remote_repository import MirroredRepository
 from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
@@ -26,7 +26,6 @@ class Inspector:
     """Keeps mirrors and results in the folder of the database. Has no signing key."""
 
     def __init__(self, folder: Path) -> None:
-        repository = Repository()
         # Servers on one PostgreSQL may share the folder, but each deletes only what is its own.
         self._exclusive_folder = acquire_exclusive_folder(folder / "verification")
         name = str(self._exclusive_folder.number)
@@ -38,6 +37,7 @@ class Inspector:
             writing=writing,
             hidden=state_paths(folder),
         )
+        repository = MirroredRepository(self._verifier.mirrors)
         self._ci = CiProviders(folder / "ci" / name, writing)
         # The questions of the port that others answer as they are.
         self.survey = Surveyor(repository).survey

@@ -383,15 +383,82 @@ class RenewClaimAnswer(Answer):
 
 
 class VerdictRequest(BusRequest):
-    """The verdict of a verifier, or the `failure` that kept it from reaching one."""
+    """The verdict of a verifier, or the `failure` that kept it from reaching one. `unable` is why
+    it cannot look at the claim here, which says nothing about the work: another verifier should.
+    `released`: the verifier stops, and any other may take the claim."""
 
     verifier: WorkerName
     bead_id: TaskId
     claim_id: Version
     verdict: dict[str, Any] | None = None
     failure: Annotated[str, StringConstraints(max_length=5000, pattern=NO_NUL)] | None = None
+    unable: Annotated[str, StringConstraints(max_length=5000, pattern=NO_NUL)] | None = None
+    released: bool = False
 
 
 class VerdictAnswer(Answer):
     recorded: bool
     state: Literal["accepted", "refused", "waiting", "void"]
+
+
+class ListClaimsRequest(BusRequest):
+    """The claims without a verdict, oldest first; with `all_swarms`, of every swarm."""
+
+    all_swarms: bool = False
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+
+class ClaimPassView(Answer):
+    """A verifier could not look at a claim. It looks again at `again_at`."""
+
+    verifier: str
+    reason: str
+    times: int
+    passed_at: int
+    again_at: int
+
+
+class OpenClaimView(Answer):
+    """`verifier` has worked on it since `taken_at`; None while it waits. `why` is the reason why it
+    waits. `escalated_at`: since then it has been waiting for a person."""
+
+    swarm_id: str
+    bead_id: str
+    claim_id: int
+    worker: str
+    state: str
+    repo: str
+    asked_at: int
+    verifier: str | None
+    taken_at: int | None
+    tries: int
+    escalated_at: int | None
+    why: str | None
+    passes: list[ClaimPassView]
+
+
+class VerifierView(Answer):
+    """A verifier that asks for claims, and when it last did."""
+
+    name: str
+    seen_at: int
+
+
+class ClaimList(Answer):
+    claims: list[OpenClaimView]
+    verifiers: list[VerifierView]
+
+
+class RetryClaimRequest(BusRequest):
+    """For the operator only: what kept verifiers from looking at a claim is mended."""
+
+    bead_id: TaskId
+
+
+class RetryClaimAnswer(Answer):
+    """`verifiers` are those that are there to look at it."""
+
+    bead_id: str
+    claim_id: int
+    state: str
+    verifiers: list[str]

@@ -62,7 +62,8 @@ class WorkerView(Answer):
 class SwarmWork(Answer):
     """The tasks of the bus: how many have which status, what was accepted and has landed, what is
     open, what it cost. `reviews` are accepted and wait for approval, `refused_starts` could not get
-    their contract. `workers` have a task or wait for one."""
+    their contract, no verifier can look at `stuck_claims`. `workers` have a task
+    or wait for one."""
 
     total: int
     open: int
@@ -78,6 +79,7 @@ class SwarmWork(Answer):
     holds: int
     reviews: int
     refused_starts: int
+    stuck_claims: int
     workers: int
     tokens: int
     dollars: float

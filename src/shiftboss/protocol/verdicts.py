@@ -158,7 +158,8 @@ class Verdict(Answer):
 
     `target_commit` is the tip of the target that the work was compared with. `merged_from_target`
     lists the newest thousand commits between base and commit that came from the target, so they are
-    not the worker's own.
+    not the worker's own. `missing` is what this verifier lacks, such as the commit: another one may
+    have it, so a refusal counts only if no other can look.
     """
 
     accepted: bool
@@ -175,3 +176,4 @@ class Verdict(Answer):
     merged_from_target: list[str] = Field(default=[])
     ci_runs: list[CiRun] = Field(default=[])
     duration_ms: int = 0
+    missing: str | None = None

@@ -37,6 +37,8 @@ class Profile:
     contracts: float
     packets: bool
     clock_jumps: bool
+    # The last server does not see the repositories.
+    has_blind_server: bool
 
     @classmethod
     def of_seed(cls, seed: int) -> Profile:
@@ -62,4 +64,5 @@ class Profile:
             contracts=chance.choice((0.0, 0.5, 0.5, 1.0)),
             packets=chance.happens(0.3),
             clock_jumps=chance.happens(0.3),
+            has_blind_server=servers > 1 and chance.happens(0.3),
         )

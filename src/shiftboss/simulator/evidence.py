@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from shiftboss.errors import EvidenceUnavailable
+from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
@@ -17,19 +18,26 @@ from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
 from shiftboss.simulator.forge import BASE_COMMIT, BRANCH, OWN_REPO, Forge, simulated_key
 
+NO_REPOSITORY: Final = "there is no such repository on this machine"
+
 
 class SimulatedEvidence:
     """See `shiftboss.evidence.port.Evidence`. `draw_delay` is how long a question takes, `fails`
-    whether it cannot be answered now."""
+    whether it cannot be answered now, `is_blind` whether the repository is not on this machine."""
 
     own_repo: str | None = OWN_REPO
 
     def __init__(
-        self, forge: Forge, draw_delay: Callable[[], float], fails: Callable[[], bool]
+        self,
+        forge: Forge,
+        draw_delay: Callable[[], float],
+        fails: Callable[[], bool],
+        is_blind: Callable[[], bool],
     ) -> None:
         self._forge = forge
         self._draw_delay = draw_delay
         self._fails = fails
+        self._is_blind = is_blind
         self.public_key = simulated_key().public_pem
 
     async def survey(
@@ -84,6 +92,8 @@ class SimulatedEvidence:
         raise EvidenceUnavailable("nothing to search")
 
     async def verify(self, job: VerificationJob) -> Verdict:
+        if self._is_blind():
+            raise UnknownRepo(NO_REPOSITORY)
         await self._look()
         sha = job.commit or self._forge.tips.get((job.repo, job.branch or BRANCH))
         commit = self._forge.commits.get(sha) if sha is not None else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, SwarmFacts
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.server.http.replies import Reply
+from shiftboss.simulator.evidence import NO_REPOSITORY
 from shiftboss.simulator.network import SentRequest
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class Promises:
         if "bead_id" in data:
             told = (event.kind, data["bead_id"], data.get("worker"), data.get("epoch"))
             self._told.add(told)
+        if event.kind == EventKind.CLAIM_REFUSED and NO_REPOSITORY in event.data:
+            subject = f"claim {data['claim_id']} of {data['bead_id']}"
+            self._broken(
+                "blind", event.swarm_id, subject, "was refused by a server that saw nothing"
+            )
 
     # -- the store
 

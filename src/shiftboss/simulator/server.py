@@ -87,6 +87,7 @@ class SimulatedServer:
             world.forge,
             world.draw_evidence_delay,
             lambda: world.has_fault(world.profile.failed_evidence),
+            lambda: world.is_blind(self),
         )
         coordinator = Coordinator(
             self.store,

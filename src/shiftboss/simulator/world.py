@@ -69,6 +69,10 @@ class World:
     def has_fault(self, probability: float) -> bool:
         return not self.is_calm and self.chance.happens(probability)
 
+    def is_blind(self, server: SimulatedServer) -> bool:
+        """Whether the server cannot verify claims; it can pass them on."""
+        return self.profile.has_blind_server and server is self.servers[-1] and not self.is_calm
+
     def draw_network_delay(self) -> float:
         if self.has_fault(self.profile.slow_messages):
             return self.chance.uniform(1, 60)

@@ -20,6 +20,7 @@ TABLES_OF_TASKS: Final = {
     "handoffs": "delete_task_handoffs",
     "held_out_tests": "delete_task_held_out_tests",
     "claims": "delete_task_claims",
+    "claim_passes": "delete_task_claim_passes",
     "reservations": "delete_task_reservations",
     "scope_requests": "delete_task_scope_requests",
     "waivers": "delete_task_waivers",

@@ -6,7 +6,14 @@ from typing import NamedTuple, Protocol
 
 from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.verdicts import CheckName, Waiver
-from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.handoffs import (
+    Claim,
+    ClaimPass,
+    Handoff,
+    Reservation,
+    ScopeRequest,
+    Signal,
+)
 from shiftboss.rules.claims.strategies import StrategyRecord
 
 
@@ -50,13 +57,46 @@ class HandoffTransaction(Protocol):
 
     def last_claim(self, swarm_id: str, task_id: str) -> Claim | None: ...
 
-    def next_claim(self, now_ms: int) -> Claim | None:
-        """The oldest claim that no verifier has taken. Take its swarm before taking it."""
+    def next_claim(self, now_ms: int, verifier: str) -> Claim | None:
+        """The oldest claim that no verifier has taken and that this verifier has not passed on
+        lately. Take its swarm before taking it."""
         ...
 
-    def next_claim_at_ms(self) -> int | None:
-        """When the first open claim can be taken: 0 for at once, None if there is none."""
+    def next_claim_at_ms(self, verifier: str) -> int | None:
+        """When the verifier can take the first open claim: 0 for at once, None if there is none."""
         ...
+
+    def open_claims(self, swarm_id: str, limit: int) -> list[Claim]:
+        """The claims without a verdict, oldest first; of all swarms if `swarm_id` is empty."""
+        ...
+
+    def escalated_claims(self, swarm_id: str, limit: int) -> list[Claim]:
+        """Those that wait for a person, because no verifier can look at them."""
+        ...
+
+    def unattended_claims(self, now_ms: int, limit: int) -> list[Claim]:
+        """Of all swarms, those that no verifier has and that are not escalated."""
+        ...
+
+    def claim_passes(self, claim: Claim) -> list[ClaimPass]:
+        """The verifiers that could not look at the claim, the latest first."""
+        ...
+
+    def put_claim_pass(self, claim_pass: ClaimPass) -> None: ...
+
+    def drop_claim_passes(self, claim: Claim) -> int:
+        """Every verifier may look at the claim again at once; how many had passed on it."""
+        ...
+
+    def verifiers(self, since_ms: int, limit: int) -> dict[str, int]:
+        """The names of the verifiers that asked for claims since then, and when they last did."""
+        ...
+
+    def put_verifier(self, name: str, seen_at_ms: int) -> None: ...
+
+    def forget_verifier(self, name: str) -> None: ...
+
+    def forget_verifiers_before(self, seen_at_ms: int) -> None: ...
 
     def put_claim(self, claim: Claim) -> bool:
         """Add or update a claim. False, without a change, if it has ended."""

@@ -7,7 +7,14 @@ from dataclasses import asdict
 
 from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
 from shiftboss.protocol.verdicts import CheckName, Waiver
-from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.handoffs import (
+    Claim,
+    ClaimPass,
+    Handoff,
+    Reservation,
+    ScopeRequest,
+    Signal,
+)
 from shiftboss.rules.claims.strategies import StrategyRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.transaction_part import Row, TransactionPart
@@ -55,27 +62,54 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("last_claim", {"swarm_id": swarm_id, "task_id": task_id})
         return None if row is None else Claim._make(row)
 
-    def next_claim(self, now_ms: int) -> Claim | None:
-        row = self._session.fetch_one("next_claim", {"now_ms": now_ms})
+    def next_claim(self, now_ms: int, verifier: str) -> Claim | None:
+        row = self._session.fetch_one("next_claim", {"now_ms": now_ms, "verifier": verifier})
         return None if row is None else Claim._make(row)
 
-    def next_claim_at_ms(self) -> int | None:
-        row = self._session.fetch_one("next_claim_at_ms", {})
+    def next_claim_at_ms(self, verifier: str) -> int | None:
+        row = self._session.fetch_one("next_claim_at_ms", {"verifier": verifier})
         return None if row is None else row[0]
+
+    def open_claims(self, swarm_id: str, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all("open_claims", {"swarm_id": swarm_id, "limit": limit})
+        return [Claim._make(row) for row in rows]
+
+    def escalated_claims(self, swarm_id: str, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all("escalated_claims", {"swarm_id": swarm_id, "limit": limit})
+        return [Claim._make(row) for row in rows]
+
+    def unattended_claims(self, now_ms: int, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all("unattended_claims", {"now_ms": now_ms, "limit": limit})
+        return [Claim._make(row) for row in rows]
+
+    def claim_passes(self, claim: Claim) -> list[ClaimPass]:
+        rows = self._session.fetch_all("claim_passes", _claim_key(claim))
+        return [ClaimPass._make(row) for row in rows]
+
+    def put_claim_pass(self, claim_pass: ClaimPass) -> None:
+        self._write("put_claim_pass", claim_pass._asdict())
+
+    def drop_claim_passes(self, claim: Claim) -> int:
+        return self._write("drop_claim_passes", _claim_key(claim))
+
+    def verifiers(self, since_ms: int, limit: int) -> dict[str, int]:
+        rows = self._session.fetch_all("verifiers", {"since_ms": since_ms, "limit": limit})
+        return {row[0]: row[1] for row in rows}
+
+    def put_verifier(self, name: str, seen_at_ms: int) -> None:
+        self._write("put_verifier", {"name": name, "seen_at_ms": seen_at_ms})
+
+    def forget_verifier(self, name: str) -> None:
+        self._write("forget_verifier", {"name": name})
+
+    def forget_verifiers_before(self, seen_at_ms: int) -> None:
+        self._write("forget_verifiers_before", {"seen_at_ms": seen_at_ms})
 
     def put_claim(self, claim: Claim) -> bool:
         return self._write("put_claim", claim._asdict()) == 1
 
     def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
-        self._write(
-            "mark_verdict_delivered",
-            {
-                "swarm_id": claim.swarm_id,
-                "task_id": claim.task_id,
-                "claim_id": claim.claim_id,
-                "heard_at_ms": now_ms,
-            },
-        )
+        self._write("mark_verdict_delivered", {**_claim_key(claim), "heard_at_ms": now_ms})
 
     def amend_claim(self, claim: Claim) -> None:
         keys = ("swarm_id", "task_id", "claim_id", "words")
@@ -228,3 +262,11 @@ def _receipt(row: Row) -> ReceiptRow:
 
 def _scope_request(row: Row) -> ScopeRequest:
     return ScopeRequest._make((*row[:5], json.loads(row[5]), *row[6:]))
+
+
+def _claim_key(claim: Claim) -> dict[str, object]:
+    return {
+        "swarm_id": claim.swarm_id,
+        "task_id": claim.task_id,
+        "claim_id": claim.claim_id,
+    }

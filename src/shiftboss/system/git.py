@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.errors import EvidenceUnavailable
+from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable
 from shiftboss.system.child_process import (
     OutputTooLargeError,
     exchange,
@@ -72,7 +72,7 @@ async def git(
     """Run git in `folder`. `environment` is added to the scrubbed one."""
     program = shutil.which("git")
     if program is None:
-        raise EvidenceUnavailable("git is not installed")
+        raise EvidenceElsewhere("git is not installed")
     mark = REAPER.expect()
     try:
         process = await start_process(

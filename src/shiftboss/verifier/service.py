@@ -33,11 +33,13 @@ GIVE_BACK_SECONDS: Final = 2.0
 
 
 class VerifiedClaim(NamedTuple):
-    """What became of a claim: accepted, refused, waiting (to be verified again) or void."""
+    """What became of a claim: accepted, refused, waiting (to be verified again) or void. `unable`
+    is why this verifier has left it to others."""
 
     bead_id: str
     claim_id: int
     state: str
+    unable: str | None = None
 
 
 class VerifierService:
@@ -79,8 +81,11 @@ class VerifierService:
         except asyncio.CancelledError:
             await self._give_back(job)
             raise
-        state = "void" if report is None else await self._report(report)
-        self._on_verified(VerifiedClaim(job.bead_id, job.claim_id, state))
+        if report is None:
+            self._on_verified(VerifiedClaim(job.bead_id, job.claim_id, "void"))
+            return
+        state = await self._report(report)
+        self._on_verified(VerifiedClaim(job.bead_id, job.claim_id, state, _unable(report)))
 
     async def _renew(self, request: RenewClaimRequest) -> RenewClaimAnswer:
         return await self._client.call("renew_claim", request, RenewClaimAnswer)
@@ -90,7 +95,9 @@ class VerifierService:
             answer = await self._client.call_patiently("report_verdict", report, VerdictAnswer)
         except InvalidRequest as error:
             # Perhaps a server of another version. It should know why there is no verdict.
-            failure = report.model_copy(update={"verdict": None, "failure": error.detail[:5000]})
+            reason = (report.unable or error.detail)[:5000]
+            update = {"verdict": None, "unable": None, "failure": reason}
+            failure = report.model_copy(update=update)
             answer = await self._client.call_patiently("report_verdict", failure, VerdictAnswer)
         return answer.state
 
@@ -101,11 +108,18 @@ class VerifierService:
             bead_id=job.bead_id,
             claim_id=job.claim_id,
             verifier=self._name,
-            failure="the verifier was stopped",
+            released=True,
         )
         with contextlib.suppress(ShiftbossError, TimeoutError):
             async with asyncio.timeout(GIVE_BACK_SECONDS):
                 await self._client.call("report_verdict", request, VerdictAnswer)
+
+
+def _unable(report: VerdictRequest) -> str | None:
+    """Why the claim is left to others, by itself or as a verdict that counts if nobody else can
+    look."""
+    missing: str | None = (report.verdict or {}).get("missing")
+    return report.unable or missing
 
 
 async def run_verifier(

@@ -81,6 +81,7 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
             "forge",
             "runners",
             "queues",
+            "claims",
             "agents",
         )
     ]

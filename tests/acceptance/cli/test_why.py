@@ -16,6 +16,7 @@ from tests.client import Client
 from tests.commands import Done, on_terminal, shiftboss
 from tests.repos import Repo
 from tests.running import RunningServer
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.requirement("OWN-11")
 
@@ -216,3 +217,37 @@ def test_refused_starts_claims_and_landings_tell_why_and_the_advice_works(
         if swarm["swarm_id"] == "login"
     ]
     assert (login["status"], login["bus"]["receipts"], login["bus"]["landed"]) == ("complete", 1, 0)
+
+
+def test_a_claim_that_nobody_can_verify_tells_why_and_the_advice_works(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """The repository is gone for a while: honest work is not refused for that."""
+    repo = Repo(tmp_path / "repo")
+    spawn = ("--repo", str(repo.path), "--files", "src/auth/", "--submit", "--title", "T")
+    criterion = ("--criterion", "Command passes: true", "--sandbox", "off")
+    assert operator.run("handoff", "spawn", "t", "--swarm", "login", *spawn, *criterion).code == 0
+    operator.ask("register_worker", name="w")
+    operator.take("t")
+    repo.commit("work", {"src/auth/login.py": "token\n"})
+    moved = repo.path.rename(tmp_path / "unmounted")
+    assert "still being verified" in operator.run("complete", "t", "--name", "w", "--wait", "0").err
+    wait_until(lambda: "stuck_claim" in operator.why("t"), "everybody has looked", 30)
+    retry = operator.why("t")["stuck_claim"]
+    assert operator.waiting() == {"stuck_claim": retry}
+    missing = f"server: There is no folder {repo.path}"
+    assert missing in operator.run("claim", "list").out.replace("\n", "")
+    assert missing in operator.run("handoff", "show", "t").out.replace(" cannot verify it", "")
+    findings = json.loads(operator.run("doctor", "--json").out)["findings"]
+    (found,) = [finding for finding in findings if finding["check"] == "claims"]
+    assert found["level"] == "problem"
+    assert found["todo"].endswith(f"then run: {retry}")
+    moved.rename(repo.path)
+    operator.follow(retry)
+    done = operator.run("complete", "t", "--name", "w")
+    assert done.code == 0, done
+    assert operator.run("claim", "list").out.startswith("no claim waits for a verdict\nverifiers:")
+    events = operator.run("events", "login", "--json").out.splitlines()
+    kinds = [json.loads(event)["event"] for event in events]
+    assert "claim_refused" not in kinds
+    assert kinds.count("claim_escalated") == 1

@@ -14,12 +14,16 @@ from shiftboss.errors import ContractViolations
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.handoff_requests import (
+    ClaimList,
     CompletionAnswer,
     HandoffView,
+    ListClaimsRequest,
     OwnershipRequest,
     ReceiptRequest,
     RenewClaimRequest,
     RequestScopeRequest,
+    RetryClaimAnswer,
+    RetryClaimRequest,
     ScopeView,
     ShowHandoffRequest,
     SpawnAnswer,
@@ -28,6 +32,7 @@ from shiftboss.protocol.handoff_requests import (
     TakeClaimRequest,
     VerdictRequest,
 )
+from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.handoffs import Claim
@@ -201,6 +206,24 @@ class HandoffFixture(BusFixture):
         about = self._about(job, verifier, failure="the disk is gone")
         return (await self.handoff_service.report_verdict(about)).state
 
+    async def unable(self, job: VerificationJob, verifier: str, reason: str = "not here") -> str:
+        """The verifier cannot look at the claim."""
+        about = self._about(job, verifier, unable=reason)
+        return (await self.handoff_service.report_verdict(about)).state
+
+    async def released(self, job: VerificationJob, verifier: str) -> str:
+        """The verifier stops."""
+        about = self._about(job, verifier, released=True)
+        return (await self.handoff_service.report_verdict(about)).state
+
+    async def open_claims(self, *, all_swarms: bool = False) -> ClaimList:
+        request = ListClaimsRequest(swarm_id=self.swarm_id, all_swarms=all_swarms)
+        return await self.handoff_service.list_claims(request)
+
+    async def retry_claim(self, task: str) -> RetryClaimAnswer:
+        request = RetryClaimRequest(swarm_id=self.swarm_id, bead_id=task)
+        return await self.handoff_service.retry_claim(request)
+
     async def renew(self, job: VerificationJob, verifier: str = VERIFIER) -> bool:
         request = RenewClaimRequest(
             verifier=verifier, swarm_id=job.swarm_id, bead_id=job.bead_id, claim_id=job.claim_id
@@ -294,9 +317,12 @@ async def open_handoffs(
     clock: StillClock | None = None,
     *,
     verifies: bool = False,
+    policy: Policy | None = None,
 ) -> AsyncIterator[HandoffFixture]:
     clock = clock or StillClock()
-    coordinator = Coordinator(store_at(address), evidence, clock=clock, verifies=verifies)
+    coordinator = Coordinator(
+        store_at(address), evidence, clock=clock, verifies=verifies, policy=policy
+    )
     await coordinator.start()
     try:
         yield HandoffFixture(coordinator, clock, repo)

@@ -182,7 +182,7 @@ def test_whatever_verifiers_and_workers_do_done_stays_proven(
     store_address: str, repo: Repo
 ) -> None:
     clock = StillClock()
-    evidence = SimulatedEvidence(Forge(), lambda: 0.0, lambda: False)
+    evidence = SimulatedEvidence(Forge(), lambda: 0.0, lambda: False, lambda: False)
     with asyncio.Runner() as runner:
         coordinator = Coordinator(store_at(store_address), evidence, clock=clock, verifies=False)
         runner.run(coordinator.start())

@@ -112,7 +112,7 @@ async def test_a_decided_claim_cannot_be_changed(with_swarm: OpenStore, state: s
 async def test_the_schema_rejects_an_invalid_claim(with_swarm: OpenStore, wrong: Claim) -> None:
     with pytest.raises(StoreUnavailable):
         await put(with_swarm, wrong)
-    assert await with_swarm.read(lambda tx: tx.next_claim(NOW * 2)) is None
+    assert await with_swarm.read(lambda tx: tx.next_claim(NOW * 2, "v")) is None
 
 
 async def test_the_oldest_claim_not_yet_taken_is_next(with_swarm: OpenStore) -> None:
@@ -126,7 +126,7 @@ async def test_the_oldest_claim_not_yet_taken_is_next(with_swarm: OpenStore) -> 
     )
 
     async def next_at(now_ms: int) -> str | None:
-        found = await with_swarm.read(lambda tx: tx.next_claim(now_ms))
+        found = await with_swarm.read(lambda tx: tx.next_claim(now_ms, "v"))
         return found.task_id if found else None
 
     assert await next_at(NOW + 49) == "old"
@@ -140,7 +140,7 @@ async def test_the_oldest_claim_not_yet_taken_is_next(with_swarm: OpenStore) -> 
 
 async def test_next_claim_at_ms_is_when_the_next_claim_can_be_taken(with_swarm: OpenStore) -> None:
     async def next_at() -> int | None:
-        return await with_swarm.read(lambda tx: tx.next_claim_at_ms())
+        return await with_swarm.read(lambda tx: tx.next_claim_at_ms("v"))
 
     assert await next_at() is None
     await put(with_swarm, ended(task_id="over"))
@@ -458,7 +458,7 @@ async def test_receipts_and_strategy_records_outlive_their_swarm(with_swarm: Ope
         return [
             tx.handoff(SWARM, "t"),
             tx.last_claim(SWARM, "t"),
-            tx.next_claim_at_ms(),
+            tx.next_claim_at_ms("v"),
             tx.scope_request(SWARM, 1),
         ]
 

@@ -215,7 +215,7 @@ def checked(
 
 def test_the_check_names_the_set_by_its_hash_and_counts_what_ran() -> None:
     tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
-    (result, violations), commands = checked(job(tests), *ALL)
+    (result, violations, _), commands = checked(job(tests), *ALL)
     assert commands == ["pytest tests/test_hidden.py"]
     assert (result.outcome, result.subject, violations) == ("passed", SUBJECT, ())
     assert result.message == f"3 held-out tests pass; sha256 {held_out_hash(tests)}"
@@ -226,7 +226,7 @@ def test_the_check_names_the_set_by_its_hash_and_counts_what_ran() -> None:
 def test_the_refusal_has_no_name_no_path_and_no_output() -> None:
     tests = HeldOutTests(files={HIDDEN: THREE}, criterion=OWN_CRITERION)
     bad = (*ALL[:2], case("TestC::test_c[secret]", "failed"))
-    (result, violations), _ = checked(job(tests), *bad, code=1)
+    (result, violations, _), _ = checked(job(tests), *bad, code=1)
     assert [violation.message for violation in violations] == ["1 of 3 held-out tests fails"]
     shown = result.model_dump_json() + violations[0].model_dump_json()
     assert not any(word in shown for word in ("hidden", "test_c", "secret", "pytest"))

@@ -9,6 +9,7 @@ import pytest
 
 from shiftboss import __version__
 from shiftboss.agents.registry import AGENTS
+from shiftboss.doctor.claims import judge_claims
 from shiftboss.doctor.findings import Finding
 from shiftboss.doctor.forges import judge_answer
 from shiftboss.doctor.programs import judge_agents, judge_runners
@@ -135,9 +136,8 @@ def judged(
     repos: tuple[dict[str, Any], ...] = (),
     halts: tuple[dict[str, Any], ...] = (),
     tasks: tuple[dict[str, Any], ...] = (),
-    claims: tuple[tuple[str, dict[str, Any]], ...] = (),
 ) -> list[Finding]:
-    return judge_queues(Queues(repos, halts, tasks, claims), Policy(), NOW)
+    return judge_queues(Queues(repos, halts, tasks), Policy(), NOW)
 
 
 def test_empty_queues_are_ok() -> None:
@@ -158,7 +158,7 @@ def test_a_repo_in_the_policy_can_have_its_own_time_limit() -> None:
     policy = Policy.model_validate(
         {"repos": {"alphavm": {"path": "x", "ci": {"stuck_after": "1m"}}}}
     )
-    queues = Queues([repo(tracking=tracking(2, run_id="451"))], [], [], [])
+    queues = Queues([repo(tracking=tracking(2, run_id="451"))], [], [])
     assert levels(judge_queues(queues, policy, NOW)) == ["problem"]
 
 
@@ -171,7 +171,7 @@ def test_short_times_and_singular_counts_are_worded_correctly() -> None:
         (1, "after 1 minute"),
         (2, "after 2 minutes"),
     ):
-        queues = Queues([repo(tracking=tracking(minutes))], [], [], [])
+        queues = Queues([repo(tracking=tracking(minutes))], [], [])
         assert only(judge_queues(queues, policy, NOW)).message.endswith(words)
     late = only(judged(tasks=(task(11),)))
     assert late.message.startswith("no worker takes 1 task that is ready;")
@@ -216,20 +216,47 @@ def test_tasks_nobody_takes_are_reported_once_with_the_oldest() -> None:
     )
 
 
+def open_claim(minutes: int, why: str | None, **members: object) -> dict[str, Any]:
+    """A claim without a verdict, as `list_claims` shows it."""
+    facts: dict[str, Any] = {
+        "swarm_id": "s",
+        "bead_id": "bd-1",
+        "claim_id": 2,
+        "state": "taken" if why is None else "waiting",
+        "repo": "/work",
+        "asked_at": NOW - minutes * MINUTE,
+        "verifier": "v" if why is None else None,
+        "taken_at": NOW - minutes * MINUTE if why is None else None,
+        "escalated_at": None,
+        "why": why,
+    }
+    return facts | members
+
+
 @pytest.mark.parametrize(
-    ("state", "minutes", "words"),
+    ("minutes", "why", "words"),
     [
-        ("waiting", 11, "start one with shiftboss verifier"),
-        ("taken", 11, "may take that long"),
-        ("waiting", 10, None),
-        ("accepted", 99, None),
+        (11, "no verifier is there", "start more verifiers with shiftboss verifier"),
+        (11, None, "may take that long"),
+        (10, "no verifier is there", None),
+        (10, None, None),
     ],
 )
-def test_a_claim_nobody_verifies_is_reported(state: str, minutes: int, words: str | None) -> None:
-    claim = {"claim_id": 2, "state": state, "asked_at": NOW - minutes * MINUTE}
-    finding = only(judged(claims=(("bd-1", claim),)))
+def test_a_claim_that_takes_long_is_reported(
+    minutes: int, why: str | None, words: str | None
+) -> None:
+    finding = only(judge_claims([open_claim(minutes, why)], [{"name": "v"}], NOW))
     assert (words is None) == (finding.level == "ok")
     assert words is None or words in finding.todo
+    assert words is None or (why or "with the verifier v for 11 minutes") in finding.message
+
+
+def test_a_claim_that_no_verifier_can_look_at_is_a_problem_at_once() -> None:
+    why = "no verifier can look at it: v: There is no folder /work"
+    finding = only(judge_claims([open_claim(0, why, escalated_at=NOW)], [{"name": "v"}], NOW))
+    assert finding.level == "problem"
+    assert finding.message == f"claim 2 of bd-1 in s is stuck: {why}"
+    assert finding.todo.endswith("then run: shiftboss claim retry bd-1 --swarm s")
 
 
 # -- forges and runners

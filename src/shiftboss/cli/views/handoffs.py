@@ -184,6 +184,11 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
         return []
     title = f"claim {claim['claim_id']} of {claim['worker']}, hand-out {claim['epoch']}: "
     lines: list[RenderableType] = [Text(), Text(printable(title + claim["state"]), style="bold")]
+    if claim["state"] == "taken" and claim.get("verifier"):
+        lines.append(Text(printable(f"being verified by {claim['verifier']}")))
+    for passed in claim.get("passes", []) if claim["state"] in ("waiting", "taken") else []:
+        text = f"{passed['verifier']} cannot verify it: {passed['reason']}"
+        lines.append(Text(printable(text), style="yellow"))
     verdict = claim["verdict"]
     if verdict is None:
         return lines

@@ -246,7 +246,8 @@ class BusService:
 
     async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:
         polling = self._hub.polling(request.swarm_id)
-        return await self._store.read(lambda tx: task_reasons.why(tx, request, polling))
+        now_ms = self._clock()
+        return await self._store.read(lambda tx: task_reasons.why(tx, request, polling, now_ms))
 
     async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
         return await self._store.read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.handoffs.ownership import holders
 from shiftboss.coordinator.swarms.overview import live_workers, reason_view, refused_by
 from shiftboss.coordinator.swarms.swarms import check_exists
@@ -24,13 +25,15 @@ from shiftboss.store.port import Transaction
 QUESTIONS_NAMED_MAX = 20
 
 
-def why(tx: Transaction, request: TaskRequest, polling: frozenset[str] | None) -> WhyAnswer:
+def why(
+    tx: Transaction, request: TaskRequest, polling: frozenset[str] | None, now_ms: int
+) -> WhyAnswer:
     """`polling` are the workers of the swarm that wait for a task; None without a server."""
     check_exists(tx, request.swarm_id)
     task = tx.task(request.swarm_id, request.bead_id)
     if task is None:
         return _why_packet(tx, request)
-    reasons = reasons_of(_facts(tx, task, polling))
+    reasons = reasons_of(_facts(tx, task, polling, now_ms))
     return WhyAnswer(
         bead_id=task.task_id,
         swarm_id=task.swarm_id,
@@ -53,7 +56,7 @@ def _why_packet(tx: Transaction, request: TaskRequest) -> WhyAnswer:
     )
 
 
-def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskFacts:
+def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None, now_ms: int) -> TaskFacts:
     swarm_id, task_id = task.swarm_id, task.task_id
     run = tx.plan_run(swarm_id)
     held_back = tx.holds_of_task(swarm_id, task_id)
@@ -82,6 +85,9 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskF
             if (request := tx.scope_request_of_question(swarm_id, question.question_id))
         ],
         claim=claim,
+        passes=tx.claim_passes(claim) if claim else (),
+        verifiers=living_verifiers(tx, now_ms) if claim else (),
+        now_ms=now_ms,
         violations=claim.violations if claim else (),
         halt=tx.halt_of_task(swarm_id, task_id) if task.contract_version else None,
         paused=attempt.paused if attempt else None,

@@ -289,7 +289,9 @@ def take(tx: Transaction, seen: Claim, verifier: str, now_ms: int) -> Verificati
     handoff = tx.handoff(seen.swarm_id, seen.task_id, seen.contract_version)
     assert handoff is not None, "a claim names a version that is there"
     until_ms = now_ms + VERIFIER_SECONDS * 1000
-    tx.put_claim(seen._replace(state="taken", taken_by=verifier, taken_until_ms=until_ms))
+    tx.put_claim(
+        seen._replace(state="taken", taken_by=verifier, taken_until_ms=until_ms, taken_at_ms=now_ms)
+    )
     return job_of(tx, seen, handoff)
 
 

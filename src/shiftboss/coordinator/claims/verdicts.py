@@ -8,6 +8,7 @@ from collections.abc import Callable
 from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
+from shiftboss.coordinator.claims import passing
 from shiftboss.coordinator.claims.claims import (
     REJECTIONS_MAX,
     claimed_by,
@@ -59,13 +60,16 @@ def settle(
     sign: Sign,
     now_ms: int,
 ) -> str:
-    """The new state of the claim: accepted or refused; void if its attempt has ended."""
+    """The new state of the claim: accepted or refused; waiting if another verifier has to look;
+    void if its attempt has ended."""
     taken = _taken_claim(tx, key, verifier, now_ms)
     if taken is None:
         return "void"
     claim, held, handoff = taken
     _check_verdict(verdict, handoff)
     _check_not_rejected(tx, verdict, handoff)
+    if not verdict.accepted and verdict.missing is not None:
+        return _pass_on(tx, taken, verifier, verdict.missing, verdict, now_ms)
     record_verified_state(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
@@ -103,6 +107,54 @@ def _check_not_rejected(tx: Transaction, verdict: Verdict, handoff: Handoff) -> 
         )
 
 
+def pass_on(
+    tx: Transaction, key: tuple[str, str, int], verifier: str, reason: str, now_ms: int
+) -> str:
+    """The verifier cannot look at the claim, which says nothing about the work: another one should.
+    When nobody is left, the claim waits for a person."""
+    taken = _taken_claim(tx, key, verifier, now_ms)
+    return "void" if taken is None else _pass_on(tx, taken, verifier, reason, None, now_ms)
+
+
+def _pass_on(
+    tx: Transaction,
+    taken: tuple[Claim, Assignment, Handoff],
+    verifier: str,
+    reason: str,
+    verdict: Verdict | None,
+    now_ms: int,
+) -> str:
+    claim, held, handoff = taken
+    refusal = passing.leave_to_others(tx, claim, verifier, reason, verdict, now_ms)
+    if refusal is None:
+        return "waiting"
+    _refuse(tx, claim, held, handoff, refusal, now_ms)
+    return "refused"
+
+
+def release(tx: Transaction, key: tuple[str, str, int], verifier: str, now_ms: int) -> str:
+    """The verifier stops before it has a verdict."""
+    taken = _taken_claim(tx, key, verifier, now_ms)
+    if taken is None:
+        return "void"
+    passing.release(tx, taken[0], verifier, now_ms)
+    return "waiting"
+
+
+def give_up(tx: Transaction, seen: Claim, now_ms: int) -> None:
+    """Nobody verifies the claim: tell a person, or refuse it if a verifier has said why."""
+    if tx.take_swarm(seen.swarm_id) is None:
+        return
+    claim = tx.claim(seen.swarm_id, seen.task_id, seen.claim_id)
+    held = tx.assignment(seen.swarm_id, seen.task_id)
+    handoff = tx.handoff(seen.swarm_id, seen.task_id, seen.contract_version)
+    if claim != seen or held is None or handoff is None or held.claim_id != claim.claim_id:
+        return
+    refusal = passing.give_up(tx, claim, now_ms)
+    if refusal is not None:
+        _refuse(tx, claim, held, handoff, refusal, now_ms)
+
+
 def put_off(
     tx: Transaction, key: tuple[str, str, int], verifier: str, failure: str, now_ms: int
 ) -> str:
@@ -116,7 +168,11 @@ def put_off(
         again_at_ms = now_ms + FIRST_RETRY_MS * 2**claim.tries
         tx.put_claim(
             claim._replace(
-                state="waiting", taken_by=None, taken_until_ms=again_at_ms, tries=claim.tries + 1
+                state="waiting",
+                taken_by=None,
+                taken_until_ms=again_at_ms,
+                taken_at_ms=None,
+                tries=claim.tries + 1,
             )
         )
         return "waiting"

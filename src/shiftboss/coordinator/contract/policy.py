@@ -20,6 +20,10 @@ class ActivePolicy:
             for name, repo in settings.repos.items()
             if repo.path is not None
             for folder in (f"{repo.path}/.git", repo.path)
+        } | {
+            repo.url: name
+            for name, repo in settings.repos.items()
+            if repo.path is None and repo.url is not None
         }
 
     def __contains__(self, repo: str | None) -> bool:
@@ -45,14 +49,20 @@ class ActivePolicy:
         return self._by_folder.get(folder)
 
     def path_of(self, name: str) -> str:
-        path = self.repo(name).path
-        if path is None:
+        """The path of the repo on this machine, or its URL."""
+        repo = self.repo(name)
+        location = repo.path or repo.url
+        if location is None:
             raise UnknownRepo(
-                f"{name} has no path in the policy, which is needed to read its commits",
+                f"{name} has neither a path nor a url in the policy, and its commits have to be "
+                "read",
                 field="repo",
-                hint=f"set repos.{name}.path in shiftboss.yaml",
+                hint=f"set repos.{name}.path or repos.{name}.url in shiftboss.yaml",
             )
-        return path
+        return location
+
+    def has_url(self, url: str) -> bool:
+        return any(repo.url == url for repo in self.settings.repos.values())
 
     def branch_for(self, name: str | None, request: SpawnSubtaskRequest) -> str | None:
         """The branch for work on a repo of the policy: the repo's branch, or the task's own branch

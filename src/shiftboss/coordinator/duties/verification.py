@@ -9,11 +9,10 @@ from typing import ClassVar
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.event_hub import Hub
-from shiftboss.coordinator.handoffs.service import HandoffService
+from shiftboss.coordinator.handoffs.service import TAKABLE, HandoffService
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.store.port import Transactions
 
@@ -38,7 +37,7 @@ class Verification(Timer):
         name: str,
         at_once: int = AT_ONCE,
     ) -> None:
-        super().__init__(store, clock, hub, EventKind.CLAIM_MADE)
+        super().__init__(store, clock, hub, *TAKABLE)
         self._handoffs = handoffs
         self._evidence = evidence
         self._name = name
@@ -74,7 +73,7 @@ class Verification(Timer):
     async def next_at_ms(self) -> int | None:
         if len(self._running) >= self._at_once:
             return None
-        return await self.store.read(lambda tx: tx.next_claim_at_ms())
+        return await self.store.read(lambda tx: tx.next_claim_at_ms(self._name))
 
     async def _verify(self, job: VerificationJob) -> None:
         verdict = await verify_with_renewal(

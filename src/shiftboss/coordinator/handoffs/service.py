@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from shiftboss.coordinator.claims import claims, verdicts
+from shiftboss.coordinator.claims import claims, open_claims, passing, verdicts
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
@@ -26,6 +26,7 @@ from shiftboss.coordinator.handoffs.spawn_checks import (
     SpawnPolicy,
     check_request,
     refuse_held_out,
+    repo_location,
 )
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import (
@@ -39,11 +40,13 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
     AmendHandoffRequest,
+    ClaimList,
     CompletionAnswer,
     DecideScopeRequest,
     DisputeContractRequest,
     DisputeView,
     HandoffView,
+    ListClaimsRequest,
     ListScopeRequestsRequest,
     OwnershipAnswer,
     OwnershipRequest,
@@ -52,6 +55,8 @@ from shiftboss.protocol.handoff_requests import (
     RenewClaimAnswer,
     RenewClaimRequest,
     RequestScopeRequest,
+    RetryClaimAnswer,
+    RetryClaimRequest,
     ScopeList,
     ScopeView,
     ShowHandoffRequest,
@@ -69,6 +74,12 @@ from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.store.port import Store, Transaction
+
+# What makes a claim ready to be taken.
+TAKABLE = (EventKind.CLAIM_MADE, EventKind.CLAIM_PASSED, EventKind.CLAIM_RETRIED)
+# How often it is stored that a verifier is there.
+NOTE_VERIFIER_MS = 20_000
+VERIFIERS_NOTED_MAX = 1000
 
 
 class HandoffService:
@@ -90,7 +101,10 @@ class HandoffService:
         self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
-        hub.listen(EventKind.CLAIM_MADE, lambda _event: self._wake_takers())
+        # When each verifier was last noted: they ask more often than that has to be stored.
+        self._noted_ms: dict[str, int] = {}
+        for kind in TAKABLE:
+            hub.listen(kind, lambda _event: self._wake_takers())
         hub.on_close(self._wake_takers)
 
     def _wake_takers(self) -> None:
@@ -137,7 +151,7 @@ class HandoffService:
     ) -> SpawnAnswer:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
-        path = self._repo_path(request.repo)
+        path = repo_location(self._repo_path(request.repo), self._policy, planned=planned)
         name = await self._repo_name(request.repo, path)
         self._policy.branch_for(name, request)
         survey = await self._evidence.survey(
@@ -300,22 +314,24 @@ class HandoffService:
             if job is not None or seconds_left <= 0 or self._hub.closed:
                 return job
             try:
-                async with asyncio.timeout(min(seconds_left, await self._seconds_to_next())):
+                seconds_to_next = await self._seconds_to_next(request.verifier)
+                async with asyncio.timeout(min(seconds_left, seconds_to_next)):
                     await taker.wait()
             except TimeoutError:
                 pass
 
-    async def _seconds_to_next(self) -> float:
+    async def _seconds_to_next(self, verifier: str) -> float:
         """Until the next claim can be taken. No event tells that a postponed claim is due, or that
         a verifier is lost."""
-        at_ms = await self._store.read(lambda tx: tx.next_claim_at_ms())
+        at_ms = await self._store.read(lambda tx: tx.next_claim_at_ms(verifier))
         return float("inf") if at_ms is None else max(at_ms - self._clock(), 0) / 1000
 
     async def take_for(self, verifier: str) -> VerificationJob | None:
         """Read first, then take: a use case needs the swarm before it starts."""
+        await self._note(verifier)
         while True:
             now_ms = self._clock()
-            claim = await self._store.read(partial(_next_claim, now_ms=now_ms))
+            claim = await self._store.read(partial(_next_claim, now_ms=now_ms, verifier=verifier))
             if claim is None:
                 return None
             take = partial(claims.take, seen=claim, verifier=verifier, now_ms=now_ms)
@@ -323,9 +339,28 @@ class HandoffService:
             if job is not None:
                 return job
 
+    async def _note(self, verifier: str) -> None:
+        now_ms = self._clock()
+        if now_ms - self._noted_ms.get(verifier, -NOTE_VERIFIER_MS) < NOTE_VERIFIER_MS:
+            return
+        await self._store.write(lambda tx: passing.note_verifier(tx, verifier, now_ms), "")
+        if len(self._noted_ms) >= VERIFIERS_NOTED_MAX:
+            self._noted_ms.clear()
+        self._noted_ms[verifier] = now_ms
+
+    async def list_claims(self, request: ListClaimsRequest, _key: str | None = None) -> ClaimList:
+        now_ms = self._clock()
+        return await self._store.read(lambda tx: open_claims.listing(tx, request, now_ms))
+
+    async def retry_claim(
+        self, request: RetryClaimRequest, key: str | None = None
+    ) -> RetryClaimAnswer:
+        return await write_once(self._store, self._clock, passing.retry_claim, request, key)
+
     async def renew_claim(
         self, request: RenewClaimRequest, _key: str | None = None
     ) -> RenewClaimAnswer:
+        await self._note(request.verifier)
         now_ms = self._clock()
         held = await self._store.write(
             lambda tx: claims.renew(
@@ -348,16 +383,27 @@ class HandoffService:
                 request.swarm_id,
             )
         else:
-            failure = request.failure or "no verdict"
             state = await self._store.write(
-                lambda tx: verdicts.put_off(tx, key, request.verifier, failure, now_ms),
-                request.swarm_id,
+                lambda tx: _without_verdict(tx, key, request, now_ms), request.swarm_id
             )
+        if request.released:
+            self._noted_ms.pop(request.verifier, None)
         return VerdictAnswer(recorded=state != "void", state=state)
 
 
-def _next_claim(tx: Transaction, now_ms: int) -> Claim | None:
-    return tx.next_claim(now_ms)
+def _next_claim(tx: Transaction, now_ms: int, verifier: str) -> Claim | None:
+    return tx.next_claim(now_ms, verifier)
+
+
+def _without_verdict(
+    tx: Transaction, key: tuple[str, str, int], request: VerdictRequest, now_ms: int
+) -> str:
+    if request.released:
+        return verdicts.release(tx, key, request.verifier, now_ms)
+    if request.unable is not None:
+        return verdicts.pass_on(tx, key, request.verifier, request.unable, now_ms)
+    failure = request.failure or "no verdict"
+    return verdicts.put_off(tx, key, request.verifier, failure, now_ms)
 
 
 def _parse_verdict(data: dict[str, Any]) -> Verdict:

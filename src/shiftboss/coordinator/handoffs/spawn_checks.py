@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.handoffs import HeldOutTests
@@ -21,6 +22,7 @@ from shiftboss.rules.claims.new_contracts import (
     normalised_policy,
     parse_each,
 )
+from shiftboss.rules.paths.repo_urls import checked_url, is_url
 
 
 def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
@@ -55,6 +57,25 @@ def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
                 field=field,
                 hint=f"start the server with --pass-environment {name}",
             )
+
+
+def repo_location(repo: str, policy: ActivePolicy, *, planned: bool) -> str:
+    """The path of a repository, or its URL if that is allowed. The server fetches what a contract
+    names, with its own credentials and from its own network: which hosts, only the operator and the
+    policy decide."""
+    if not is_url(repo):
+        return repo
+    try:
+        location = checked_url(repo)
+    except ValueError as error:
+        raise InvalidRequest(f"repo: {error}", field="repo") from None
+    if is_url(location) and not planned and not policy.has_url(location):
+        raise Forbidden(
+            "only the operator may spawn a task in a repository by its URL",
+            field="repo",
+            hint="name a repo of the policy, or let the operator spawn it",
+        )
+    return location
 
 
 def check_held_out(tests: HeldOutTests | None, criteria: Sequence[str]) -> None:

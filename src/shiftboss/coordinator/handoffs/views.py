@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shiftboss.coordinator.claims.open_claims import pass_view
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.handoff_requests import HandoffView
 from shiftboss.protocol.handoffs import WorkerHandoff
@@ -45,14 +46,14 @@ def show(tx: Transaction, swarm_id: str, task_id: str, version: int | None) -> H
         created_at=handoff.created_at_ms,
         prompt=prompt_of(handoff),
         waivers=[waiver.model_dump() for waiver in tx.waivers(swarm_id, task_id)],
-        last_claim=_claim_view(last) if last else None,
+        last_claim=_claim_view(tx, last) if last else None,
         landing=handoff.landing,
         review=handoff.review,
         held_out=handoff.held_out,
     )
 
 
-def _claim_view(claim: Claim) -> dict[str, Any]:
+def _claim_view(tx: Transaction, claim: Claim) -> dict[str, Any]:
     content = json.loads(claim.words)
     return {
         "claim_id": claim.claim_id,
@@ -65,5 +66,9 @@ def _claim_view(claim: Claim) -> dict[str, Any]:
         "summary": content["summary"],
         "asked_at": claim.asked_at_ms,
         "ended_at": claim.ended_at_ms,
+        "verifier": claim.taken_by,
+        "taken_at": claim.taken_at_ms,
+        "escalated_at": claim.escalated_at_ms,
+        "passes": [pass_view(each).model_dump() for each in tx.claim_passes(claim)],
         "verdict": json.loads(claim.verdict) if claim.verdict else None,
     }

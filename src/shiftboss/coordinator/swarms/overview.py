@@ -18,6 +18,7 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
     Totals,
 )
+from shiftboss.rules.tasks.claim_reasons import stuck_claim_reason
 from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
@@ -64,6 +65,7 @@ def work_of(tx: Transaction, swarm_id: str, tasks: TaskCounts, workers: int) -> 
         holds=waiting.holds,
         reviews=waiting.reviews,
         refused_starts=waiting.refused_starts,
+        stuck_claims=waiting.stuck_claims,
         workers=workers,
         tokens=totals.tokens,
         dollars=totals.microdollars / MICRO,
@@ -89,7 +91,7 @@ def waiting_in(
     limit: int = WAITING_NAMED_MAX,
 ) -> list[ReasonView]:
     """What waits for a person, or for another task to get out of the way: by kind, what agents
-    ask first, then pauses, failures, tasks that wait for a
+    ask first, then pauses, claims that nobody can verify, failures, tasks that wait for a
     cancelled one, refused starts and landings; at most `limit` of each."""
     reasons = _reasons(tx, swarm_id, run, workers, limit)
     return [reason_view(reason) for reason in reasons]
@@ -113,6 +115,8 @@ def _reasons(
     if run is not None and not workers and _has_work_left(tx, swarm_id):
         yield not_running_reason(None, run)
     yield from _questions_and_holds(tx, swarm_id, limit)
+    for claim in tx.escalated_claims(swarm_id, limit):
+        yield stuck_claim_reason(claim, tx.claim_passes(claim))
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
         yield failed_reason(task, run, workers, _refused_by(tx, swarm_id, task.task_id))
     for task_id, cancelled_id in tx.waiting_for_cancelled(swarm_id, limit):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import CiUnavailable, EvidenceElsewhere, ShiftbossError, UnknownRepo
 from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
@@ -39,7 +39,10 @@ async def verify_with_renewal(
             return None
         verdict = verifying.result()
     except ShiftbossError as error:
-        return VerdictRequest(**identity, failure=error.detail[:5000])
+        reason = error.detail[:5000]
+        if _can_others_look(error):
+            return VerdictRequest(**identity, unable=reason)
+        return VerdictRequest(**identity, failure=reason)
     except Exception as error:
         log.exception("claim %s of %s could not be verified", job.claim_id, job.bead_id)
         return VerdictRequest(**identity, failure=f"internal error: {error!r}"[:5000])
@@ -48,6 +51,14 @@ async def verify_with_renewal(
         verifying.cancel()
         await asyncio.gather(renewing, verifying, return_exceptions=True)
     return VerdictRequest(**identity, verdict=truncate_verdict(verdict).model_dump(mode="json"))
+
+
+def _can_others_look(error: ShiftbossError) -> bool:
+    """Whether the reason is this machine, and not the work: it has no such repository, no tool, no
+    access to the CI."""
+    if isinstance(error, CiUnavailable):
+        return error.facts["reason"] in ("set_up", "token")
+    return isinstance(error, EvidenceElsewhere | UnknownRepo)
 
 
 async def _keep_renewing(

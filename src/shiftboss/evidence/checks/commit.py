@@ -49,7 +49,11 @@ async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCo
     claim = ClaimedCommit(
         *(_id(resolved, kind) for resolved, kind in zip(objects, kinds, strict=True))
     )
-    return claim, _check_commit(job, commit, unreachable_kind)
+    checked = _check_commit(job, commit, unreachable_kind)
+    if commit is None and unreachable_kind is None and claimed is not None and mirror.is_local:
+        # Another machine may have a newer copy under the same path.
+        checked = checked._replace(missing=checked.result.message)
+    return claim, checked
 
 
 async def check_ancestry(
@@ -57,11 +61,12 @@ async def check_ancestry(
 ) -> CheckOutcome:
     base, commit = job.base_commit, claim.commit
     if claim.base is None:
-        return failed(
+        checked = failed(
             "ancestry",
             f"the base {base[:12]} is not in the repository",
             "restore it: the work must descend from the base of the task",
         )
+        return checked._replace(missing=checked.result.message if mirror.is_local else None)
     assert commit is not None
     if commit == claim.base and only_reads(job):
         return passed("ancestry", "is the base itself: nothing was changed")

@@ -58,7 +58,7 @@ def judged_tests(
         return CheckOutcome(checked)
     hint = _BASE_TESTS_HINT if check == "base_tests" else failure_hint(check, result)
     violation = Violation(check=check, message=f"{text}: {judgement.message}", hint=hint)
-    return CheckOutcome(checked, [violation])
+    return CheckOutcome(checked, [violation], result.missing)
 
 
 class Proof:

@@ -28,6 +28,7 @@ from shiftboss.rules.claims.rejections import check_rejections
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     is_accepted,
+    missing_here,
     unverifiable,
     with_policy,
     with_waivers,
@@ -64,7 +65,7 @@ class Verifier:
         writing: asyncio.Lock | None = None,
         hidden: Sequence[Path] = (),
     ) -> None:
-        self._mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
+        self.mirrors = Mirrors(folder / "mirrors", [folder, *hidden])
         self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
         self._base_runs = BaseRuns(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)
@@ -74,7 +75,7 @@ class Verifier:
 
     async def verify(self, job: VerificationJob) -> Verdict:
         """Raises UnknownRepo or EvidenceUnavailable if the repository cannot be read."""
-        mirror = await self._mirrors.of(job.repo)
+        mirror = await self.mirrors.of(job.repo)
         # A repository can make the fetch slow, so it takes none of the turns.
         async with mirror.in_use:
             started_at = time.monotonic()
@@ -202,6 +203,7 @@ def _verdict(job: VerificationJob, verification: _Verification, duration_ms: int
         merged_from_target=work.commits.from_target[:COMMITS_MAX] if work is not None else [],
         ci_runs=[run.model_copy(update={"jobs": _without_logs(run)}) for run in ci_runs],
         duration_ms=duration_ms,
+        missing=missing_here(checks),
     )
 
 

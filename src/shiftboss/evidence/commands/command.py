@@ -78,10 +78,13 @@ async def run_command(
         refused = _not_run(f"not run: {sandbox.refusal}", name)
         return replace(refused, sandbox_is_missing=True)
     if sandbox is not None and sandbox.wrapper and not _is_program(argv[0], folder, environment):
-        return _not_run(f"not found: {argv[0]}", name)
+        is_missing = _is_missing_program(argv[0], folder, environment)
+        return replace(_not_run(f"not found: {argv[0]}", name), program_is_missing=is_missing)
     answer = await _supervise(argv, folder, limits, environment, sandbox)
     try:
-        return replace(_result(json.loads(answer), limits), sandbox=name)
+        result = _result(json.loads(answer), limits)
+        is_missing = result.exit_code is None and _is_missing_program(argv[0], folder, environment)
+        return replace(result, sandbox=name, program_is_missing=is_missing)
     except json.JSONDecodeError:  # empty or incomplete
         return _not_run("its supervisor was killed from outside", name)
 
@@ -95,6 +98,11 @@ def _is_program(name: str, folder: Path, environment: Mapping[str, str]) -> bool
     if "/" in name:
         return (folder / name).exists()
     return shutil.which(name, path=environment.get("PATH")) is not None
+
+
+def _is_missing_program(name: str, folder: Path, environment: Mapping[str, str]) -> bool:
+    """A path is part of the checkout, so a missing one says something about the work."""
+    return "/" not in name and not _is_program(name, folder, environment)
 
 
 async def _supervise(

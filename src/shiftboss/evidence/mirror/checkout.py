@@ -279,9 +279,8 @@ def checked_command(
     )
     if problem is None:
         return CheckOutcome(check_result)
-    return CheckOutcome(
-        check_result, [_violation(check, text, problem, failure_hint(check, result))]
-    )
+    violation = _violation(check, text, problem, failure_hint(check, result))
+    return CheckOutcome(check_result, [violation], result.missing)
 
 
 def failure_hint(check: CheckName, result: CommandResult) -> str:

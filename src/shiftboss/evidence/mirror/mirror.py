@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -21,10 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.defaults import STATE_FOLDER
-from shiftboss.errors import EvidenceUnavailable, UnknownRepo
+from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import existing_folder
+from shiftboss.evidence.mirror.transport import credentials_file, transport_environment
+from shiftboss.rules.paths.branch_names import is_branch_name
+from shiftboss.rules.paths.repo_urls import checked_url, is_url
 from shiftboss.system.git import GitOutput, checked, git
 
 FETCH_SECONDS: Final = 600.0
@@ -35,7 +37,6 @@ BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
 PROMISED: Final = "refs/promised/"
 
-_REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
 # Git does not pass these settings to the git that serves a fetch. They disable grafts and
 # replacements, and keep that git from fetching missing objects from elsewhere.
 _UPLOAD_PACK: Final = (
@@ -43,6 +44,7 @@ _UPLOAD_PACK: Final = (
     "GIT_GRAFT_FILE=/dev/null git-upload-pack"
 )
 
+URL_HINT: Final = "give https://host/path, ssh://user@host/path or user@host:path"
 _CONFIG: Final = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 
 _GIT_FILES: Final = ("HEAD", "config", "packed-refs", "shallow", "commondir")
@@ -60,7 +62,7 @@ class Mirror:
         self.hidden = [*hidden, *_state_beside(source)]
         # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
-        self._source = source
+        self.source = source
         self._fetching = asyncio.Lock()
 
     async def run(self, arguments: Sequence[str], stdin: bytes = b"") -> GitOutput:
@@ -80,27 +82,47 @@ class Mirror:
             is_due = maintain and not is_new
             maintenance = "--auto-maintenance" if is_due else "--no-auto-maintenance"
             options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
-            output = await self._fetch(self._source, options, refspec)
+            output = await self._fetch(self.source, options, refspec)
             if output.code != 0 and await self._fetch_promised(output.first_error):
-                output = await self._fetch(self._source, options, refspec)
+                output = await self._fetch(self.source, options, refspec)
         if output.code != 0:
-            raise EvidenceUnavailable(
-                f"{self._source} cannot be fetched: {output.first_error}",
-                hint="check the repository with git fsck",
-            )
+            raise self._unfetched(output.first_error)
+
+    def _unfetched(self, error: str) -> EvidenceUnavailable:
+        """A worker can break a repository on this machine. Whether another one can be reached
+        depends on the network and the credentials of this machine."""
+        text = f"{self.source} cannot be fetched: {error}"
+        if self.is_local:
+            return EvidenceUnavailable(text, hint="check the repository with git fsck")
+        return EvidenceElsewhere(text, hint="check the address, the network and the credentials")
 
     async def hold(self, commit: str) -> None:
         """Fetch a commit that may be on no branch, and keep it."""
         async with self._fetching:
             refspec = f"+{commit}:{BASES}{commit}"
-            await self._fetch(self._source, ["--no-auto-maintenance"], refspec)
+            await self._fetch(self.source, ["--no-auto-maintenance"], refspec)
+
+    async def default_branch(self) -> str | None:
+        """The branch that HEAD of a repository on another machine names."""
+        output = await git(
+            ["ls-remote", "--symref", "--", self.source, "HEAD"],
+            self.path,
+            seconds=FETCH_SECONDS,
+            environment={"GIT_DIR": str(self.path), **transport_environment(self.is_local)},
+        )
+        if output.code != 0:
+            raise self._unfetched(output.first_error)
+        first = output.out.decode(errors="replace").partition("\n")[0]
+        ref = first.removeprefix("ref: ").partition("\t")[0]
+        branch = ref.removeprefix("refs/heads/")
+        return branch if branch != ref and is_branch_name(branch) else None
 
     async def kind_at_source(self, name: str) -> str | None:
         """The kind of the object in the repository itself. None: it is missing, or the repository
         is on another machine."""
-        if not self._is_local:
+        if not self.is_local:
             return None
-        output = await git(["cat-file", "-t", name], Path(self._source), seconds=QUERY_SECONDS)
+        output = await git(["cat-file", "-t", name], Path(self.source), seconds=QUERY_SECONDS)
         return output.out.decode().strip() if output.code == 0 else None
 
     async def look_up(self, names: Sequence[str]) -> list[GitObject | None]:
@@ -128,31 +150,32 @@ class Mirror:
         except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError):
-                raise EvidenceUnavailable(f"creating a mirror: {error.strerror}") from error
+                raise EvidenceElsewhere(f"creating a mirror: {error.strerror}") from error
             raise
 
     @property
-    def _is_local(self) -> bool:
-        return self._source.startswith("/")
+    def is_local(self) -> bool:
+        """Whether the repository is a folder on this machine."""
+        return self.source.startswith("/")
 
     async def _fetch_promised(self, error: str) -> bool:
         """Fetch what a partial clone lacks. False if the repository is complete.
 
         Raises EvidenceUnavailable if the objects are on another machine."""
-        promisors = await promisors_of(Path(self._source)) if self._is_local else []
+        promisors = await promisors_of(Path(self.source)) if self.is_local else []
         for number, promisor in enumerate(promisors):
             if promisor.folder is None:
-                raise incomplete(self._source, promisor, error)
+                raise incomplete(self.source, promisor, error)
             refspec = f"+refs/heads/*:{PROMISED}{number}/*"
             output = await self._fetch(str(promisor.folder), ["--no-auto-maintenance"], refspec)
             if output.code != 0:
-                raise incomplete(self._source, promisor, output.first_error)
+                raise incomplete(self.source, promisor, output.first_error)
         return bool(promisors)
 
     async def _fetch(self, source: str, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start with our own settings.
-        upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
-        seconds = await self._check_before_fetch(source) if self._is_local else FETCH_SECONDS
+        upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self.is_local else []
+        seconds = await self._check_before_fetch(source) if self.is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
@@ -160,10 +183,7 @@ class Mirror:
             ],
             self.path,
             seconds=seconds,
-            environment={
-                "GIT_DIR": str(self.path),
-                "GIT_ALLOW_PROTOCOL": "file" if self._is_local else "http:https:ssh",
-            },
+            environment={"GIT_DIR": str(self.path), **transport_environment(self.is_local)},
         )
 
     async def _check_before_fetch(self, source: str) -> float:
@@ -184,7 +204,8 @@ class Mirrors:
 
     def __init__(self, folder: Path, hidden: Sequence[Path]) -> None:
         self._folder = folder
-        self._hidden = hidden
+        credentials = credentials_file()
+        self._hidden = [*hidden, *([credentials] if credentials is not None else [])]
         self._mirrors: dict[str, Mirror] = {}
 
     async def of(self, repo: str) -> Mirror:
@@ -211,8 +232,13 @@ def _state_beside(source: str) -> list[Path]:
 
 async def _source_of(repo: str) -> str:
     """The folder that the work trees of a repository share, or its URL."""
-    if _REMOTE.fullmatch(repo):
-        return repo
+    if is_url(repo):
+        try:
+            repo = checked_url(repo)
+        except ValueError as error:
+            raise UnknownRepo(f"repo: {error}", field="repo", hint=URL_HINT) from None
+        if not repo.startswith("/"):
+            return repo
     folder = existing_folder(repo)
     output = await git(
         [
@@ -228,7 +254,7 @@ async def _source_of(repo: str) -> str:
         )
     is_shallow, _, path = output.out.decode(errors="surrogateescape").rstrip("\n").partition("\n")
     if is_shallow == "true":
-        raise EvidenceUnavailable(f"{repo} is a shallow clone", hint="git fetch --unshallow")
+        raise EvidenceElsewhere(f"{repo} is a shallow clone", hint="git fetch --unshallow")
     common = Path(path)
     return str(await asyncio.to_thread(common.resolve))
 

@@ -62,6 +62,10 @@ class Repository:
     has failed, because each git process takes milliseconds.
     """
 
+    def __init__(self, branches: str = "refs/heads/") -> None:
+        """`branches` is where the branches are: elsewhere in a mirror."""
+        self._branches = branches
+
     async def facts(self, path: str) -> RepositoryFacts:
         """Everything that a handoff needs to know, usually from one git process. Raises UnknownRepo
         if there is no repository, or if it has no commit."""
@@ -124,7 +128,7 @@ class Repository:
 
     async def is_on_branch(self, path: str, commit: str, branch: str) -> bool:
         folder = existing_folder(path)
-        tip = f"refs/heads/{branch}^{{commit}}"
+        tip = f"{self._branches}{branch}^{{commit}}"
         output = await git(["merge-base", "--is-ancestor", commit, tip], folder)
         if output.code not in (0, 1):  # no such branch, or no repository
             await _toplevel(folder)
@@ -133,7 +137,7 @@ class Repository:
     async def is_squash_of(
         self, path: str, squash: str, commit: str, accepted: list[str], branch: str
     ) -> bool:
-        tip = await self.commit_of(path, f"refs/heads/{branch}")
+        tip = await self.commit_of(path, f"{self._branches}{branch}")
         if tip is None:
             return False
         async with _scratch_repository(existing_folder(path)) as run:

@@ -38,7 +38,8 @@ class CheckableCriterion:
 class CommandResult:
     """How a command ended. `exit_code` is the negative signal number if a signal killed it, None if
     it was stopped or never started. `message` describes the end, `sandbox` what contained it.
-    `sandbox_is_missing`: it was not run, because the policy requires a sandbox."""
+    `sandbox_is_missing`: it was not run, because the policy requires a sandbox.
+    `program_is_missing`: this machine has no program of its name."""
 
     exit_code: int | None
     timed_out: bool
@@ -48,6 +49,12 @@ class CommandResult:
     message: str
     sandbox: str | None = None
     sandbox_is_missing: bool = False
+    program_is_missing: bool = False
+
+    @property
+    def missing(self) -> str | None:
+        """What this machine lacks, if the command was not run because of that."""
+        return self.message if self.sandbox_is_missing or self.program_is_missing else None
 
     @property
     def is_contained(self) -> bool:

@@ -87,6 +87,8 @@ class Claim(NamedTuple):
     verdict: str | None = None
     ended_at_ms: int | None = None
     heard_at_ms: int | None = None  # when the worker was told the verdict
+    taken_at_ms: int | None = None
+    escalated_at_ms: int | None = None  # no verifier can look at it: it waits for a person
 
     @property
     def violations(self) -> list[dict[str, Any]]:
@@ -100,6 +102,24 @@ class Claim(NamedTuple):
     def refused_by(self) -> list[str]:
         """The checks that refused it, each once."""
         return list(dict.fromkeys(violation["check"] for violation in self.violations))
+
+
+class ClaimPass(NamedTuple):
+    """A verifier could not look at a claim, `times` times in a row, and left it to others.
+
+    `verdict` is a refusal as JSON, for what is only missing here, such as the commit: it counts if
+    no other verifier can look.
+    """
+
+    swarm_id: str
+    task_id: str
+    claim_id: int
+    verifier: str
+    reason: str
+    times: int
+    passed_at_ms: int
+    again_at_ms: int
+    verdict: str | None = None
 
 
 class Reservation(NamedTuple):

@@ -13,10 +13,12 @@ EVERYTHING = "*"
 
 
 class CheckOutcome(NamedTuple):
-    """The result of a check, with its violations if it failed."""
+    """The result of a check, with its violations if it failed. `missing`: it failed only because
+    this verifier lacks something that another one may have."""
 
     result: CheckResult
     violations: Sequence[Violation] = ()
+    missing: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -87,6 +89,12 @@ def is_accepted(checks: Sequence[CheckOutcome], policy: VerificationPolicy) -> b
     if policy.unverifiable == "allow":
         allowed.add("unverifiable")
     return all(check.result.outcome in allowed and not check.violations for check in checks)
+
+
+def missing_here(checks: Sequence[CheckOutcome]) -> str | None:
+    """What this verifier lacks, if the work fails for no other reason."""
+    reasons = [check.missing for check in checks if not check.holds]
+    return next(iter(reasons), None) if all(reasons) else None
 
 
 def proves_green_ci(verdict: Verdict) -> bool:

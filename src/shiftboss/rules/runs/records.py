@@ -87,6 +87,7 @@ class OpenCounts(NamedTuple):
     holds: int = 0
     reviews: int = 0
     refused_starts: int = 0
+    stuck_claims: int = 0
 
 
 class PlanRunRecord(NamedTuple):

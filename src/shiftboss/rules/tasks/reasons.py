@@ -6,12 +6,12 @@ facts; a new one is a function and a line in `_REASONS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
 from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
@@ -23,6 +23,7 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
     Totals,
 )
+from shiftboss.rules.tasks.claim_reasons import open_claim_reason
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, Task
 from shiftboss.rules.tasks.waiting import (
@@ -52,7 +53,8 @@ VIOLATIONS_NAMED_MAX: Final = 5
 class TaskFacts:
     """`is_offline`: there is no server that workers could reach. `dependencies` are those that are
     not done or in review, `unlanded` those that are done and have to land first. `workers` are
-    those of the swarm that have a task or wait for one."""
+    those of the swarm that have a task or wait for one. `passes` are those on an open claim, and
+    `verifiers` those that are there."""
 
     task: Task
     run: PlanRunRecord | None = None
@@ -68,6 +70,9 @@ class TaskFacts:
     questions: Sequence[Question] = ()
     scope_requests: Sequence[ScopeRequest] = ()
     claim: Claim | None = None
+    passes: Sequence[ClaimPass] = ()
+    verifiers: Collection[str] = ()
+    now_ms: int = 0
     violations: Sequence[Mapping[str, Any]] = ()
     halt: Halt | None = None
     paused: str | None = None
@@ -222,12 +227,10 @@ def _claim(facts: TaskFacts) -> Iterator[Reason]:
     claim = facts.claim
     if claim is None or facts.task.status not in ("active", "failed"):
         return
-    show = facts.command("handoff show")
     if claim.state in ("waiting", "taken"):
-        step = "is being verified" if claim.state == "taken" else "waits for its verification"
-        text = f"claim {claim.claim_id} of {claim.worker} {step}"
-        yield Reason("claim", facts.task.task_id, text, show)
+        yield open_claim_reason(claim, facts.verifiers, facts.passes, facts.now_ms)
     elif claim.state == "refused":
+        show = facts.command("handoff show")
         # The reason of a question about the refusals names the commands already.
         told = {violation["check"] for violation in facts.violations}
         told = told if any(map(can_be_waived, facts.questions)) else set()

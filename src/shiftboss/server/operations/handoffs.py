@@ -102,6 +102,15 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         reads=True,
         service=_receipts,
     ),
+    "list_claims": Operation(
+        calls.ListClaimsRequest,
+        calls.ClaimList,
+        HandoffService.list_claims,
+        "List the claims that have no verdict yet: which verifier works on each, since when, or "
+        "why it waits.",
+        reads=True,
+        service=_service,
+    ),
     "swarm_plan": Operation(
         calls.PlanRequest,
         calls.PlanAnswer,
@@ -168,6 +177,13 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.VerdictAnswer,
         HandoffService.report_verdict,
         "For a verifier: report the verdict.",
+        service=_service,
+    ),
+    "retry_claim": Operation(
+        calls.RetryClaimRequest,
+        calls.RetryClaimAnswer,
+        HandoffService.retry_claim,
+        "Let every verifier look at a claim again at once, after they could not.",
         service=_service,
     ),
     "retry_task": Operation(

@@ -38,6 +38,9 @@ DELETE FROM held_out_tests WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: delete_task_claims
 DELETE FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: delete_task_claim_passes
+DELETE FROM claim_passes WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
 -- name: delete_task_reservations
 DELETE FROM reservations WHERE swarm_id = :swarm_id AND task_id = :task_id;
 

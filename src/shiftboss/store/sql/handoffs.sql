@@ -37,40 +37,118 @@ WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
-    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms, taken_at_ms,
+    escalated_at_ms
 FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id;
 
 -- name: last_claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
-    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms, taken_at_ms,
+    escalated_at_ms
 FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY claim_id DESC LIMIT 1;
 
 -- name: next_claim
--- The oldest claim that no verifier has taken, or whose verifier was lost.
-SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
-    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
-FROM claims WHERE ended_at_ms IS NULL
-    AND (taken_until_ms IS NULL OR taken_until_ms <= :now_ms)
-ORDER BY asked_at_ms LIMIT 1;
+-- The oldest claim that no verifier has taken, or whose verifier was lost, and that this verifier
+-- has not passed on lately.
+SELECT c.swarm_id, c.task_id, c.claim_id, c.epoch, c.worker, c.state, c.contract_version, c.words,
+    c.asked_at_ms, c.tries, c.taken_by, c.taken_until_ms, c.verdict, c.ended_at_ms, c.heard_at_ms,
+    c.taken_at_ms, c.escalated_at_ms
+FROM claims AS c WHERE c.ended_at_ms IS NULL
+    AND (c.taken_until_ms IS NULL OR c.taken_until_ms <= :now_ms)
+    AND NOT EXISTS (SELECT 1 FROM claim_passes AS p
+        WHERE p.swarm_id = c.swarm_id AND p.task_id = c.task_id AND p.claim_id = c.claim_id
+            AND p.verifier = :verifier AND p.again_at_ms > :now_ms)
+ORDER BY c.asked_at_ms LIMIT 1;
 
 -- name: next_claim_at_ms
--- When the first claim can be taken: at once (0), or when its verifier counts as lost.
-SELECT min(coalesce(taken_until_ms, 0)) FROM claims WHERE ended_at_ms IS NULL;
+-- When the verifier can take the first claim: at once (0), when the claim's verifier counts as lost,
+-- or when this verifier, which has passed on it, should look again.
+SELECT min(CASE WHEN p.again_at_ms > coalesce(c.taken_until_ms, 0) THEN p.again_at_ms
+    ELSE coalesce(c.taken_until_ms, 0) END)
+FROM claims AS c LEFT JOIN claim_passes AS p
+    ON p.swarm_id = c.swarm_id AND p.task_id = c.task_id AND p.claim_id = c.claim_id
+        AND p.verifier = :verifier
+WHERE c.ended_at_ms IS NULL;
+
+-- name: open_claims
+-- In the order in which verifiers take them; of all swarms if `swarm_id` is empty.
+SELECT c.swarm_id, c.task_id, c.claim_id, c.epoch, c.worker, c.state, c.contract_version, c.words,
+    c.asked_at_ms, c.tries, c.taken_by, c.taken_until_ms, c.verdict, c.ended_at_ms, c.heard_at_ms,
+    c.taken_at_ms, c.escalated_at_ms
+FROM claims AS c
+WHERE c.ended_at_ms IS NULL AND (:swarm_id = '' OR c.swarm_id = :swarm_id)
+ORDER BY c.asked_at_ms, c.swarm_id, c.task_id LIMIT :limit;
+
+-- name: escalated_claims
+-- Those that no verifier can look at, while none does.
+SELECT c.swarm_id, c.task_id, c.claim_id, c.epoch, c.worker, c.state, c.contract_version, c.words,
+    c.asked_at_ms, c.tries, c.taken_by, c.taken_until_ms, c.verdict, c.ended_at_ms, c.heard_at_ms,
+    c.taken_at_ms, c.escalated_at_ms
+FROM claims AS c
+WHERE c.ended_at_ms IS NULL AND c.swarm_id = :swarm_id AND c.escalated_at_ms IS NOT NULL
+    AND c.state = 'waiting'
+ORDER BY c.asked_at_ms, c.task_id LIMIT :limit;
+
+-- name: unattended_claims
+-- Those that nobody verifies and that no person has been told about.
+SELECT c.swarm_id, c.task_id, c.claim_id, c.epoch, c.worker, c.state, c.contract_version, c.words,
+    c.asked_at_ms, c.tries, c.taken_by, c.taken_until_ms, c.verdict, c.ended_at_ms, c.heard_at_ms,
+    c.taken_at_ms, c.escalated_at_ms
+FROM claims AS c
+WHERE c.ended_at_ms IS NULL AND c.escalated_at_ms IS NULL
+    AND (c.state = 'waiting' OR c.taken_until_ms <= :now_ms)
+ORDER BY c.asked_at_ms LIMIT :limit;
+
+-- name: claim_passes
+SELECT swarm_id, task_id, claim_id, verifier, reason, times, passed_at_ms, again_at_ms, verdict
+FROM claim_passes
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
+ORDER BY passed_at_ms DESC, verifier;
+
+-- name: put_claim_pass
+INSERT INTO claim_passes (swarm_id, task_id, claim_id, verifier, reason, times, passed_at_ms,
+    again_at_ms, verdict)
+VALUES (:swarm_id, :task_id, :claim_id, :verifier, :reason, :times, :passed_at_ms, :again_at_ms,
+    :verdict)
+ON CONFLICT (swarm_id, task_id, claim_id, verifier) DO UPDATE SET reason = excluded.reason,
+    times = excluded.times, passed_at_ms = excluded.passed_at_ms,
+    again_at_ms = excluded.again_at_ms, verdict = excluded.verdict;
+
+-- name: drop_claim_passes
+DELETE FROM claim_passes
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id;
+
+-- name: verifiers
+SELECT name, seen_at_ms FROM verifiers WHERE seen_at_ms >= :since_ms ORDER BY name LIMIT :limit;
+
+-- name: put_verifier
+INSERT INTO verifiers (name, seen_at_ms) VALUES (:name, :seen_at_ms)
+ON CONFLICT (name) DO UPDATE SET seen_at_ms = excluded.seen_at_ms
+WHERE verifiers.seen_at_ms < excluded.seen_at_ms;
+
+-- name: forget_verifier
+DELETE FROM verifiers WHERE name = :name;
+
+-- name: forget_verifiers_before
+DELETE FROM verifiers WHERE seen_at_ms < :seen_at_ms;
 
 -- name: free_claims_of
 -- A restarted server has lost the claims that it was verifying.
-UPDATE claims SET state = 'waiting', taken_by = NULL, taken_until_ms = NULL
+UPDATE claims SET state = 'waiting', taken_by = NULL, taken_until_ms = NULL, taken_at_ms = NULL
 WHERE ended_at_ms IS NULL AND taken_by = :taken_by;
 
 -- name: put_claim
 INSERT INTO claims (swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words,
-    asked_at_ms, tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms)
+    asked_at_ms, tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms, taken_at_ms,
+    escalated_at_ms)
 VALUES (:swarm_id, :task_id, :claim_id, :epoch, :worker, :state, :contract_version, :words,
-    :asked_at_ms, :tries, :taken_by, :taken_until_ms, :verdict, :ended_at_ms, :heard_at_ms)
+    :asked_at_ms, :tries, :taken_by, :taken_until_ms, :verdict, :ended_at_ms, :heard_at_ms,
+    :taken_at_ms, :escalated_at_ms)
 ON CONFLICT (swarm_id, task_id, claim_id) DO UPDATE SET state = excluded.state,
     tries = excluded.tries, taken_by = excluded.taken_by,
     taken_until_ms = excluded.taken_until_ms, verdict = excluded.verdict,
-    ended_at_ms = excluded.ended_at_ms
+    ended_at_ms = excluded.ended_at_ms, taken_at_ms = excluded.taken_at_ms,
+    escalated_at_ms = excluded.escalated_at_ms
 WHERE claims.ended_at_ms IS NULL;
 
 -- name: mark_verdict_delivered

@@ -33,7 +33,8 @@ SELECT priority, ready, last_number FROM queues WHERE swarm_id = :swarm_id ORDER
 
 -- name: all_claims
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
-    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms, taken_at_ms,
+    escalated_at_ms
 FROM claims WHERE swarm_id = :swarm_id ORDER BY task_id, claim_id;
 
 -- name: all_contracts

@@ -108,7 +108,8 @@ SELECT (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id),
     (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL);
 
 -- name: open_counts
--- What waits for a person: questions, requests for files, holds, reviews, refused starts.
+-- What waits for a person: questions, requests for files, holds, reviews, refused starts,
+-- claims that no verifier can look at.
 SELECT (SELECT count(*) FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL),
     (SELECT count(*) FROM scope_requests AS asked
         JOIN questions AS q ON q.swarm_id = asked.swarm_id AND q.question_id = asked.question_id
@@ -124,7 +125,9 @@ SELECT (SELECT count(*) FROM questions WHERE swarm_id = :swarm_id AND answer IS 
                 AND t.task_id = h.task_id AND t.status IN ('done', 'cancelled'))
             END),
     (SELECT count(*) FROM reviews WHERE swarm_id = :swarm_id AND state = 'open'),
-    (SELECT count(*) FROM spawn_refusals WHERE swarm_id = :swarm_id);
+    (SELECT count(*) FROM spawn_refusals WHERE swarm_id = :swarm_id),
+    (SELECT count(*) FROM claims WHERE swarm_id = :swarm_id AND ended_at_ms IS NULL
+        AND state = 'waiting' AND escalated_at_ms IS NOT NULL);
 
 -- name: plan_run
 SELECT swarm_id, plan_file, started_at_ms, auto_merge FROM plan_runs WHERE swarm_id = :swarm_id;

@@ -13,6 +13,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.errors import ShiftbossError
+from shiftboss.rules.paths.repo_urls import is_url
 
 _REPEATABLE = "May be repeated."
 
@@ -226,7 +227,7 @@ def resolve_repo(session: ServerSession, repo: str | None) -> str | None:
         return next((str(folder) for folder in folders if (folder / ".git").exists()), None)
     if _NAME.fullmatch(repo) and repo in _policy_repos(session):
         return repo
-    return str(Path(repo).resolve())
+    return repo if is_url(repo) else str(Path(repo).resolve())
 
 
 def _policy_repos(session: ServerSession) -> set[str]:

@@ -90,7 +90,11 @@ def _announce(name: str, address: str, *, as_json: bool) -> None:
 
 
 def _print_outcome(looked: VerifiedClaim) -> None:
-    print_line(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
+    claim = f"{looked.bead_id}: claim {looked.claim_id}"
+    if looked.state == "waiting" and looked.unable is not None:
+        print_line(f"{claim} is left to other verifiers: {looked.unable}")
+    else:
+        print_line(f"{claim} is {looked.state}")
 
 
 def _print_outcome_json(looked: VerifiedClaim) -> None:

@@ -17,7 +17,7 @@ from shiftboss.cli.views.times import now, span
 RECENT: Final = timedelta(hours=1)
 SWARMS_SHOWN_MAX: Final = 20
 # What a person can do something about, also in a swarm where nothing is being done.
-_OPEN_WORK: Final = ("questions", "scope_requests", "holds", "reviews", "failed")
+_OPEN_WORK: Final = ("questions", "scope_requests", "holds", "reviews", "failed", "stuck_claims")
 
 
 @server_command()
@@ -82,7 +82,7 @@ def _server_status(session: ServerSession) -> Output:
 def is_ongoing(swarm: dict[str, Any], at: datetime) -> bool:
     """Whether work is being done, something waits, or it ended a short time ago."""
     bus = swarm["bus"]
-    if swarm["status"] in ("running", "waiting") or any(bus[kind] for kind in _OPEN_WORK):
+    if swarm["status"] in ("running", "waiting") or any(bus.get(kind) for kind in _OPEN_WORK):
         return True
     is_empty = not bus["total"] and not swarm["workers_registered"]
     return not is_empty and at - datetime.fromisoformat(swarm["last_update"]) < RECENT
