@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftboss.defaults import TASK_VARIABLE, TOKEN_VARIABLE
+from shiftboss.defaults import CA_VARIABLE, TASK_VARIABLE, TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
@@ -134,6 +134,9 @@ def _environment(
     if workspace.server_token is not None:
         variables[TOKEN_VARIABLE] = workspace.server_token
     inherited = plain_environment()
+    if CA_VARIABLE in inherited:
+        # The agents that run on Node reach the server's MCP endpoint with it.
+        inherited.setdefault("NODE_EXTRA_CA_CERTS", inherited[CA_VARIABLE])
     for name in run.forge_secrets:
         inherited.pop(name, None)
     return {**inherited, **worktree.environment, **settings.environment, **variables}

@@ -31,6 +31,7 @@ from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_headers
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import ClientRate, RateLimits
 from shiftboss.server.http.replies import Reply
@@ -52,9 +53,17 @@ class FastConnection(Connection):
     _default_lines: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
     def __init__(
-        self, calls: Calls, guard: Guard, rates: RateLimits, heads: HeadCache, **arguments: Any
+        self,
+        calls: Calls,
+        guard: Guard,
+        rates: RateLimits,
+        forwarding: Forwarding,
+        heads: HeadCache,
+        **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
+        self._forwarding = forwarding
+        self._is_proxy = False
         self._calls = calls
         self._guard = guard
         self._rates = rates
@@ -69,8 +78,11 @@ class FastConnection(Connection):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(CoalescingTransport(transport, self.loop))  # type: ignore[arg-type]
-        self._descriptor = transport.get_extra_info("socket").fileno()
+        # What is written past a transport of TLS would not be encrypted.
+        if transport.get_extra_info("sslcontext") is None:
+            self._descriptor = transport.get_extra_info("socket").fileno()
         self._rate = self._rates.of(self.client[0]) if self.client else None
+        self._is_proxy = self.client is not None and self._forwarding.is_proxy(self.client[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
         with _EARLY_REPLY_LOCK:
@@ -86,7 +98,8 @@ class FastConnection(Connection):
         if self._exchange is not None:
             self._finish_early_reply(self._exchange)
         is_first = self._is_between_requests
-        known = self._heads.find(data) if is_first and self._is_free else None
+        may_know = is_first and self._is_free and not self._is_proxy
+        known = self._heads.find(data) if may_know else None
         if known is not None and self._is_within_rate():
             head, body = known
             self._requests += 1
@@ -97,7 +110,7 @@ class FastConnection(Connection):
             return
         super().data_received(data)
         first, self._first_of_packet = self._first_of_packet, None
-        if is_first and first is not None:
+        if is_first and first is not None and not self._is_proxy:
             self._heads.learn(data, first)
 
     # -- from the parser
@@ -168,6 +181,10 @@ class FastConnection(Connection):
         return FastExchange(call, self.headers)
 
     def _is_within_rate(self) -> bool:
+        if self._is_proxy and self.client is not None:
+            # Each request may be of another client.
+            client = self._forwarding.client(self.client[0], self.headers)
+            return self._rates.of(client).admits()
         return self._rate is None or self._rate.admits()
 
     def _is_admitted(self, method: str, path: str) -> bool:

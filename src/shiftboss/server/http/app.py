@@ -13,6 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
 from shiftboss.server.http.calls import Calls, answer_asgi
+from shiftboss.server.http.certificates import Certificates
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
@@ -28,19 +30,25 @@ class App:
         token: str | None = None,
         operator_token: str | None = None,
         rates: RateLimits | None = None,
+        certificates: Certificates | None = None,
+        forwarding: Forwarding | None = None,
     ) -> None:
+        """`certificates`: the server speaks TLS."""
         self.coordinator = coordinator
+        self.certificates = certificates
+        self.forwarding = forwarding or Forwarding()
         started_at = datetime.fromtimestamp(coordinator.clock() / 1000, UTC)
         # In milliseconds: it tells this server from an earlier one at the same address.
         self.started_at = started_at.isoformat(timespec="milliseconds")
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        self.guard = Guard(token, operator_token)
+        scheme = "http" if certificates is None else "https"
+        self.guard = Guard(token, operator_token, scheme)
         self.rates = rates or RateLimits()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at).routes(),
+            Endpoints(coordinator, self.calls, self.started_at, self.forwarding).routes(),
             redirect_slashes=False,
             default=_no_such_path,
         )
@@ -88,6 +96,7 @@ class App:
                 await reply.send(send)
 
     def _admit(self, scope: Scope) -> None:
+        self.forwarding.note_client(scope)
         client = scope.get("client")
         rate = None if client is None else self.rates.of(client[0])
         # Access control comes first: what it refuses must not use up what the workers of the same

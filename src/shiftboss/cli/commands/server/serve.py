@@ -14,6 +14,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    BehindProxy,
     ConnectionsMax,
     Db,
     EndsWithInput,
@@ -25,12 +26,15 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    PublicUrl,
     RateLimit,
     RetentionDays,
     SecretsFromInput,
     SpawningBy,
     State,
     StatementSeconds,
+    TlsCert,
+    TlsKey,
     Verifies,
 )
 from shiftboss.cli.common.options import TokenFile
@@ -51,6 +55,10 @@ def serve(
     db: Db = DEFAULT_DB,
     state: State = None,
     token_file: TokenFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    public_url: PublicUrl = None,
+    behind_proxy: BehindProxy = None,
     verifier: Verifies = True,
     policy: PolicyFile = None,
     retention_days: RetentionDays = 30,
@@ -109,6 +117,10 @@ def serve(
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        public_url=public_url,
+        behind_proxy=_names(behind_proxy or []),
     )
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.common.discovery import find_target
-from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.options import CaFile, OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 
@@ -35,6 +35,7 @@ def verifier(
     ] = 2,
     server: ServerUrl = None,
     token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
     operator_token_file: OperatorTokenFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome of each claim as a JSON line.")
