@@ -37,7 +37,9 @@ class Listener:
             self._connection = partial(
                 FastConnection, app.calls, app.guard, app.rates, app.forwarding, HeadCache()
             )
-        self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
+        self._config = uvicorn.Config(
+            app, timeout_keep_alive=1, log_config=None, proxy_headers=False
+        )
         self._config.timeout_keep_alive = limits.idle_seconds  # type: ignore[assignment]
         self._config.load()
         self._state = ServerState()
@@ -64,16 +66,20 @@ class Listener:
         server = await asyncio.get_running_loop().create_server(self._accept, "127.0.0.1", 0)
         self.host, self.port = server.sockets[0].getsockname()
         watching = asyncio.create_task(self.open_connections.watch())
-        yield self
-        watching.cancel()
-        server.close()
-        for connection in self.connections:
-            connection.transport.close()
+        try:
+            yield self
+        finally:
+            watching.cancel()
+            server.close()
+            for connection in self.connections:
+                connection.transport.close()
 
 
 @asynccontextmanager
 async def coordinating(database: Path) -> AsyncIterator[Coordinator]:
     coordinator = Coordinator(store_at(str(database)))
     await coordinator.start()
-    yield coordinator
-    await coordinator.stop()
+    try:
+        yield coordinator
+    finally:
+        await coordinator.stop()

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import ssl
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -26,7 +22,8 @@ log = logging.getLogger(__name__)
 
 ConnectionFactory = Callable[..., asyncio.Protocol]
 
-_PLAIN_HTTP: Final = "HTTP_REQUEST"
+# Every handshake begins with a record of this type.
+_TLS_RECORD: Final = b"\x16"
 
 
 def behind_tls(
@@ -71,13 +68,14 @@ class Handshake(asyncio.Protocol):
             transport.abort()  # what could be said cannot be encrypted yet
             return
         self._connections.add(self)
-        transport.pause_reading()  # the first bytes are for TLS
-        self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
-        self._task.add_done_callback(self._on_end)
 
     def data_received(self, data: bytes) -> None:
-        """The request may come with the last bytes of the handshake."""
-        self._early += data
+        if self._task is not None:
+            self._early += data  # a request that came with the last bytes of the handshake
+        elif data.startswith(_TLS_RECORD):
+            self._begin(data)
+        else:
+            self._refuse_plain(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_lost = True
@@ -100,28 +98,42 @@ class Handshake(asyncio.Protocol):
 
     # -- the handshake
 
+    def _begin(self, data: bytes) -> None:
+        """uvloop has read the first bytes before anything can be put in front of the transport, so
+        they are given to TLS once it is there: `start_tls` schedules its `connection_made` in its
+        first step, and callbacks run in the order in which they were scheduled."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._shake_hands(self._transport))
+        self._task.add_done_callback(self._on_end)
+        loop.call_soon(loop.call_soon, _feed, self._transport, self, data)
+
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         if transport.is_closing():
             return
-        client = transport.get_extra_info("peername")
-        # OpenSSL notices plain HTTP, and then the transport is closed: another descriptor of the
-        # same connection can still answer.
-        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as spare:
-            try:
-                secured = await asyncio.get_running_loop().start_tls(
-                    transport,
-                    self,
-                    self._certificates.context,
-                    server_side=True,
-                    ssl_handshake_timeout=self._open_connections.limits.head_seconds,
-                )
-            except OSError as error:  # of TLS, of the connection, or late
-                if isinstance(error, ssl.SSLError) and error.reason == _PLAIN_HTTP:
-                    _answer_plain_http(spare)
-                log.info("no TLS connection with %s: %r", client, error)
-                raise
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport,
+                self,
+                self._certificates.context,
+                server_side=True,
+                ssl_handshake_timeout=self._open_connections.limits.head_seconds,
+            )
+        except OSError as error:  # of TLS, of the connection, or late
+            log.info("no TLS connection with %s: %r", transport.get_extra_info("peername"), error)
+            raise
         if secured is not None and not self._is_lost:
             self._hand_over(secured)
+
+    def _refuse_plain(self, data: bytes) -> None:
+        assert self._transport is not None
+        log.info("no TLS from %s", self._transport.get_extra_info("peername"))
+        if data[:1].isalpha():
+            self._transport.write(_TLS_REQUIRED)
+            self._transport.close()
+        else:
+            self._transport.abort()
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
         """A handshake that failed leaves nothing behind. It was logged."""
@@ -145,13 +157,27 @@ class Handshake(asyncio.Protocol):
         self._connections.discard(self)
 
 
-def _answer_plain_http(plain: socket.socket) -> None:
+def _feed(transport: asyncio.Transport, handshake: Handshake, data: bytes) -> None:
+    if transport.get_protocol() is handshake:
+        return  # TLS did not even begin
+    protocol = cast(asyncio.BufferedProtocol, transport.get_protocol())
+    rest = memoryview(data)
+    while rest and not transport.is_closing():
+        buffer = memoryview(protocol.get_buffer(len(rest)))
+        size = min(len(buffer), len(rest))
+        buffer[:size] = rest[:size]
+        protocol.buffer_updated(size)
+        rest = rest[size:]
+
+
+def _tls_required() -> bytes:
     error = TlsRequired("this port speaks TLS", hint="use https:// in the address of the server")
     reply = problem_reply(error)
     head = STATUS_LINE[reply.status] + b"content-type: %b\r\ncontent-length: %d\r\n" % (
         reply.content_type,
         len(reply.body),
     )
-    with suppress(OSError):  # the client may be gone
-        plain.send(head + b"connection: close\r\n\r\n" + reply.body)
-        plain.shutdown(socket.SHUT_WR)
+    return head + b"connection: close\r\n\r\n" + reply.body
+
+
+_TLS_REQUIRED: Final = _tls_required()
