@@ -177,6 +177,7 @@ class _Server(uvicorn.Server):
 
 def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
+    forwarding = Forwarding(settings.behind_proxy, settings.public_url)
     _refuse_without_token(settings)
     certificates = certificates_at(settings.tls_cert, settings.tls_key)
     _allow_many_connections()
@@ -184,7 +185,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
-    app = _app(settings, certificates)
+    app = _app(settings, certificates, forwarding)
     serving = _serving(settings, app)
     config = uvicorn.Config(
         app,
@@ -252,7 +253,9 @@ def _refuse_without_token(settings: ServerSettings) -> None:
         )
 
 
-def _app(settings: ServerSettings, certificates: Certificates | None) -> App:
+def _app(
+    settings: ServerSettings, certificates: Certificates | None, forwarding: Forwarding
+) -> App:
     folder = settings.state_folder
     try:
         evidence = EvidenceProxy(folder, _own_repo())
@@ -282,7 +285,7 @@ def _app(settings: ServerSettings, certificates: Certificates | None) -> App:
         operator,
         RateLimits(settings.rate_limit),
         certificates,
-        Forwarding(settings.behind_proxy, settings.public_url),
+        forwarding,
     )
 
 
