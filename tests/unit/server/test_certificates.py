@@ -89,6 +89,16 @@ def test_a_certificate_that_no_client_accepts_is_logged(
     assert f"no client will accept the certificate in {pair.cert}" in caplog.text
 
 
+@pytest.mark.parametrize(("days", "is_told"), [(3, True), (30, False)])
+def test_a_certificate_that_expires_soon_is_logged(
+    authority: Authority, caplog: pytest.LogCaptureFixture, days: int, is_told: bool
+) -> None:
+    pair = authority.issue(valid=(-DAY, days * DAY + DAY / 2))
+    with caplog.at_level(logging.WARNING):
+        Certificates(pair.cert, pair.key)
+    assert (f"the certificate in {pair.cert} expires in {days} days" in caplog.text) is is_told
+
+
 def test_old_versions_of_tls_are_off(pair: Pair) -> None:
     context = Certificates(pair.cert, pair.key).context
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2

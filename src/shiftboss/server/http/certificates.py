@@ -8,7 +8,7 @@ import os
 import shlex
 import ssl
 import stat
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 Field = Literal["tls_cert", "tls_key"]
 
+# Automatic renewals are done by then.
+_RENEWAL_TIME: Final = timedelta(days=10)
 _GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -133,6 +135,9 @@ def _refuse(field: Field, path: Path, why: str, error: Exception) -> NoReturn:
 
 def _warn_if_invalid(leaf: x509.Certificate, path: Path) -> None:
     now = datetime.fromtimestamp(system_clock() / 1000, UTC)
+    left = leaf.not_valid_after_utc - now
+    if timedelta(0) <= left < _RENEWAL_TIME:
+        log.warning("the certificate in %s expires in %d days", path, left.days)
     if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
         log.warning(
             "no client will accept the certificate in %s: it is valid from %s to %s",
