@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from tests.fork_server import Process, start_python
 from tests.fork_server_process import NEW_CHILDREN
@@ -103,7 +103,14 @@ class Running:
 
     def line(self) -> str:
         """The next line of its output."""
-        out = self._process.stdout
+        return self._line_of(self._process.stdout)
+
+    def error_line(self) -> str:
+        """The next line that it writes to stderr."""
+        return self._line_of(self._process.stderr)
+
+    @staticmethod
+    def _line_of(out: IO[bytes] | None) -> str:
         assert out is not None
         ready, _, _ = select.select([out], [], [], COMMAND_SECONDS)
         assert ready, "no line came"

@@ -18,22 +18,34 @@ from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Connection
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
+from shiftboss.server.http.tls_connections import behind_tls
 from shiftboss.store.opening import store_at
 
 
 class Listener:
+    """Speaks TLS if the application has certificates."""
+
     def __init__(
         self, app: App, *, fast_path: bool, limits: ConnectionLimits | None = None
     ) -> None:
+        self._certificates = app.certificates
         limits = limits or ConnectionLimits()
         self.connections: list[Connection] = []
         self.open_connections = OpenConnections(limits, time.monotonic)
         self._connection: Callable[..., Connection] = Connection
         if fast_path:
             self._connection = partial(
-                FastConnection, app.calls, app.guard, app.rates, HeadCache(), app.access_log
+                FastConnection,
+                app.calls,
+                app.guard,
+                app.rates,
+                app.forwarding,
+                HeadCache(),
+                app.access_log,
             )
-        self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
+        self._config = uvicorn.Config(
+            app, timeout_keep_alive=1, log_config=None, proxy_headers=False
+        )
         self._config.timeout_keep_alive = limits.idle_seconds  # type: ignore[assignment]
         self._config.load()
         self._state = ServerState()
@@ -49,21 +61,31 @@ class Listener:
         self.connections.append(connection)
         return connection
 
+    def _accept(self) -> asyncio.Protocol:
+        if self._certificates is None:
+            return self.connect()
+        create = behind_tls(lambda **_: self.connect(), self._certificates, self.open_connections)
+        return create(server_state=self._state)
+
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Listener]:
-        server = await asyncio.get_running_loop().create_server(self.connect, "127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(self._accept, "127.0.0.1", 0)
         self.host, self.port = server.sockets[0].getsockname()
         watching = asyncio.create_task(self.open_connections.watch())
-        yield self
-        watching.cancel()
-        server.close()
-        for connection in self.connections:
-            connection.transport.close()
+        try:
+            yield self
+        finally:
+            watching.cancel()
+            server.close()
+            for connection in self.connections:
+                connection.transport.close()
 
 
 @asynccontextmanager
 async def coordinating(database: Path) -> AsyncIterator[Coordinator]:
     coordinator = Coordinator(store_at(str(database)))
     await coordinator.start()
-    yield coordinator
-    await coordinator.stop()
+    try:
+        yield coordinator
+    finally:
+        await coordinator.stop()

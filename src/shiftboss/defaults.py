@@ -25,6 +25,9 @@ TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
 
+# A file with the authorities that clients trust for the server.
+CA_VARIABLE: Final = "SHIFTBOSS_CA"
+
 # Set for the agents of a run.
 TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
 

@@ -20,6 +20,7 @@ ShiftbossError
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
+│   ├── TlsRequired
 │   ├── HeadTooLarge        431
 │   └── RequestTimeout      408
 ├── UnsupportedMediaType    415
@@ -235,6 +236,13 @@ class MalformedRequest(ShiftbossError):
     code = "malformed_request"
     status = 400
     title = "The request is not well-formed"
+
+
+class TlsRequired(MalformedRequest):
+    """Plain HTTP came to a port that speaks TLS. Nothing of the request was read."""
+
+    code = "tls_required"
+    title = "The server speaks TLS"
 
 
 class HeadTooLarge(MalformedRequest):

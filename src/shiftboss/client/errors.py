@@ -2,19 +2,23 @@
 
 ServerUnreachable       no usable reply; another attempt may succeed, and the client retries these
 ├── UnrecognizedReply   something replied, but not a Shiftboss server
+├── TlsFailed           a certificate is not accepted, or one side does not speak TLS
 └── ServerBusy          the server asks to try again later
 
-Imports only the standard library and `shiftboss.errors`: the commands use it, and start-up counts.
+Imports only the standard library and small modules: the commands use it, and start-up counts.
 """
 
 from __future__ import annotations
 
 import json
+import ssl
 from functools import cache
 from typing import Any, Final
 
 from shiftboss import errors
+from shiftboss.defaults import CA_VARIABLE
 from shiftboss.errors import Conflict, InvalidRequest, NotFound, ShiftbossError
+from shiftboss.system.tls import TlsProblem, authorities
 
 # Request timeout, too early, too many requests.
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
@@ -38,12 +42,37 @@ class UnrecognizedReply(ServerUnreachable):
     """Something else replied, such as a proxy or another program on the same port."""
 
 
+class TlsFailed(ServerUnreachable):
+    """`failure` says why: untrusted, wrong_host, expired, not_yet_valid, no_tls, tls_expected or
+    handshake. A retry helps once the operator has replaced the certificate."""
+
+    code = "tls_failed"
+    title = "There is no secure connection"
+
+    def __init__(self, problem: TlsProblem) -> None:
+        super().__init__(problem.detail, hint=problem.hint)
+        self.failure = problem.failure
+
+
 class ServerBusy(ServerUnreachable):
     """`problem` is the error that the server sent, such as StoreUnavailable."""
 
     def __init__(self, problem: ShiftbossError) -> None:
         super().__init__(problem.detail, hint=problem.hint)
         self.problem = problem
+
+
+def bad_authorities(ca: str | None, error: OSError) -> InvalidRequest:
+    """For a file of authorities that cannot be used."""
+    file, reason = authorities(ca), "it holds no certificates in PEM format"
+    if not isinstance(error, ssl.SSLError):
+        reason = error.strerror or str(error)
+    return InvalidRequest(
+        f"ca: cannot use {file}: {reason}",
+        field="ca",
+        hint=f"--ca and {CA_VARIABLE} name a PEM file with the authority of the server's "
+        "certificate",
+    )
 
 
 def retry_after(value: str | None) -> float:

@@ -30,6 +30,7 @@ from shiftboss.client.backoff import backoff_delays, delay_after
 from shiftboss.client.errors import (
     ServerBusy,
     ServerUnreachable,
+    TlsFailed,
     UnrecognizedReply,
     error_from_problem,
     is_problem,
@@ -41,6 +42,7 @@ from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
 from shiftboss.protocol.problems import invalid_request
+from shiftboss.system.tls import plain_http_problem, tls_problem
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class HttpClient:
 
     async def send(self, request: ServerRequest) -> ServerReply:
         """One exchange."""
-        with connection_errors(self.server.address):
+        with connection_errors(self.server.address, self.server.ca):
             if self._shared_async is not None:
                 response = await self._shared_async.request(**request.arguments())
             else:
@@ -123,12 +125,15 @@ class HttpClient:
         on_failure: Callable[[ServerUnreachable], None] | None = None,
     ) -> ServerReply:
         """Retries for ever. `on_failure` is called after each attempt that failed."""
-        delays = backoff_delays()
+        delays, is_first = backoff_delays(), True
         while True:
             try:
                 return await self.send(request)
             except ServerUnreachable as error:
-                log.info("%s: %s; trying again", request.path, error.detail)
+                # Nobody but a person can mend a certificate; this is said once.
+                level = logging.WARNING if isinstance(error, TlsFailed) else logging.INFO
+                log.log(level if is_first else logging.INFO, "%s: %s", request.path, error.detail)
+                is_first = False
                 if on_failure is not None:
                     on_failure(error)
                 delay = delay_after(error, delays)
@@ -136,7 +141,7 @@ class HttpClient:
 
     def send_blocking(self, request: ServerRequest) -> ServerReply:
         """One exchange, from a thread."""
-        with connection_errors(self.server.address):
+        with connection_errors(self.server.address, self.server.ca):
             if self._shared is not None:
                 response = self._shared.request(**request.arguments())
             else:
@@ -187,11 +192,14 @@ class HttpClient:
 
 
 @contextmanager
-def connection_errors(address: str) -> Iterator[None]:
+def connection_errors(address: str, ca: str | None = None) -> Iterator[None]:
     """Raises errors of the connection as ServerUnreachable."""
     try:
         yield
     except httpx2.RequestError as error:
+        problem = tls_problem(error, address, ca)
+        if problem is not None:
+            raise TlsFailed(problem) from error
         raise ServerUnreachable(
             f"no answer from {address}: {str(error) or type(error).__name__}",
             hint="is the server running? `shiftboss serve` starts one; SHIFTBOSS_URL names it",
@@ -208,6 +216,9 @@ def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
 
 
 def _error_of(response: httpx2.Response, document: dict[str, Any] | None) -> ShiftbossError:
+    plain_http = plain_http_problem(response.status_code, response.content)
+    if plain_http is not None:
+        return TlsFailed(plain_http)
     is_retryable = is_retryable_status(response.status_code)
     error: ServerUnreachable
     if not response.is_success and document is not None and is_problem(document):

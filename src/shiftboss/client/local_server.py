@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import socket
-from http.client import HTTPConnection, HTTPException
+import ssl
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 from shiftboss.client.errors import is_problem, parse_json_object
 from shiftboss.system.loopback import is_loopback
 from shiftboss.system.state_folder import ServerRecord, read_server_file
+from shiftboss.system.tls import open_connection
 
 HEALTH_SECONDS: Final = 2.0
 
@@ -35,7 +37,7 @@ def find_live_server(folder: Path) -> ServerRecord | None:
 def _is_ours(record: ServerRecord) -> bool:
     try:
         url = urlsplit(record.address)
-        is_plain = url.scheme == "http" and url.username is None and not url.path
+        is_plain = url.scheme in ("http", "https") and url.username is None and not url.path
         host = url.hostname or ""
     except ValueError:
         return False
@@ -78,6 +80,8 @@ def _is_up(record: ServerRecord) -> bool:
         status, answer = _get_health(record.address)
     except TimeoutError:
         return True  # it runs, but is busy
+    except ssl.SSLCertVerificationError:
+        return True  # the command itself will say what is wrong with the certificate
     except (OSError, ValueError, HTTPException):
         return False
     if status != 200:
@@ -87,7 +91,7 @@ def _is_up(record: ServerRecord) -> bool:
 
 def _get_health(address: str) -> tuple[int, dict[str, Any]]:
     url = urlsplit(address)
-    connection = HTTPConnection(url.hostname or "", url.port, timeout=HEALTH_SECONDS)
+    connection = open_connection(url, HEALTH_SECONDS)
     try:
         connection.request("GET", "/health", headers={"Connection": "close"})
         response = connection.getresponse()

@@ -6,32 +6,56 @@ import os
 import ssl
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
 
+from shiftboss.client.errors import bad_authorities
 from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest
 from shiftboss.system.loopback import is_loopback
+from shiftboss.system.tls import client_context
 
 TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
+    """`ca` is a file with the only authorities to trust; None: see `system.tls`."""
+
     address: str
     token: str | None = field(repr=False)
+    ca: str | None = None
 
     @classmethod
-    def at(cls, address: str | None = None, token: str | None = None) -> Server:
-        """The defaults come from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
+    def at(
+        cls,
+        address: str | None = None,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+    ) -> Server:
+        """The defaults come from SHIFTBOSS_URL, SHIFTBOSS_TOKEN and SHIFTBOSS_CA."""
         address = address or os.environ.get("SHIFTBOSS_URL") or ADDRESS
         token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
         _check_address(address)
         if not (token.isascii() and token.isprintable()):
             raise InvalidRequest("token: must be printable ASCII characters", field="token")
-        return cls(address.rstrip("/"), token or None)
+        # A courier may need it in another folder.
+        file = None if ca is None else str(Path(ca).absolute())
+        server = cls(address.rstrip("/"), token or None, file)
+        server.tls_context()  # an unusable file is said at once
+        return server
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Raises InvalidRequest, with the field, if the file of authorities cannot be used."""
+        if self.address.startswith("http:") and self._is_local:
+            return _unused_context()
+        try:
+            return client_context(self.ca)
+        except OSError as error:
+            raise bad_authorities(self.ca, error) from error
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(**self._options())
@@ -40,15 +64,18 @@ class Server:
         return httpx2.AsyncClient(**self._options())
 
     def _options(self) -> dict[str, Any]:
-        local = is_loopback(urlsplit(self.address).hostname or "")
         return {
             "base_url": self.address,
             "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
             "timeout": TIMEOUT,
             # A proxy that the environment names cannot reach this machine's loopback address.
-            "trust_env": not local,
-            "verify": _tls_context(local and self.address.startswith("http:")),
+            "trust_env": not self._is_local,
+            "verify": self.tls_context(),
         }
+
+    @property
+    def _is_local(self) -> bool:
+        return is_loopback(urlsplit(self.address).hostname or "")
 
 
 def _check_address(address: str) -> None:
@@ -66,7 +93,7 @@ def _check_address(address: str) -> None:
 
 
 @cache
-def _tls_context(unused: bool) -> ssl.SSLContext:
-    """Loading the certificate authorities takes 20 ms, which plain HTTP does not need. A context
-    without them trusts no server."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if unused else httpx2.create_ssl_context()
+def _unused_context() -> ssl.SSLContext:
+    """Loading the authorities takes 20 ms, which plain HTTP does not need. A context without them
+    trusts no server."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -57,7 +57,7 @@ class SwarmEvents:
 
     async def _connection(self) -> AsyncGenerator[dict[str, Any], None]:
         since = {"since_event_id": self._last}
-        with connection_errors(self._server.address):
+        with connection_errors(self._server.address, self._server.ca):
             async with (
                 self._server.async_client() as client,
                 client.stream("GET", self._path, params=since, timeout=_STREAM_TIMEOUT) as response,

@@ -23,13 +23,13 @@ def call_server(contract: LocalContract, operation: str, **members: object) -> d
     import http.client  # late: most hooks need no server
     from urllib.parse import urlsplit
 
+    from shiftboss.system.tls import open_connection, tls_problem
+
     if contract.server_url is None:
         raise HookServerUnreachable("the contract names no server")
     try:
         url = urlsplit(contract.server_url)
-        is_https = url.scheme == "https"
-        connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
-        connection = connect(url.hostname or "", url.port, timeout=_SECONDS)
+        connection = open_connection(url, _SECONDS)
         try:
             body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
             path = f"{url.path.rstrip('/')}/bus/{operation}"
@@ -40,7 +40,8 @@ def call_server(contract: LocalContract, operation: str, **members: object) -> d
             connection.close()
         answer = json.loads(text) if response.status == http.client.OK else None
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        raise HookServerUnreachable(str(error)) from error
+        problem = tls_problem(error, contract.server_url)
+        raise HookServerUnreachable(problem.detail if problem else str(error)) from error
     if not isinstance(answer, dict):
         raise HookServerUnreachable(f"the server answered with status {response.status}")
     return answer

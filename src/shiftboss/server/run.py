@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
-from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
+from shiftboss.defaults import ADDRESS, CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
@@ -34,9 +35,12 @@ from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.accepting import always_accepting
 from shiftboss.server.http.app import App
+from shiftboss.server.http.certificates import Certificates, certificates_at
 from shiftboss.server.http.connection import Connection, Serving
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
 from shiftboss.server.http.rate_limits import RateLimits
+from shiftboss.server.http.tls_connections import behind_tls
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
@@ -85,6 +89,12 @@ class ServerSettings(NamedTuple):
     # Requests per second of one client; 0: no limit.
     rate_limit: int = REQUESTS_PER_SECOND
     connections_max: int = CONNECTIONS_MAX
+    # The PEM files of TLS; None: plain HTTP.
+    tls_cert: str | Path | None = None
+    tls_key: str | Path | None = None
+    # Where clients reach the server, and the proxies whose X-Forwarded headers are believed.
+    public_url: str | None = None
+    behind_proxy: Sequence[str] = ()
     # For tests: the seconds of the phases of a connection.
     phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.
@@ -169,18 +179,15 @@ class _Server(uvicorn.Server):
 
 def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
-    if settings.token is None and not is_loopback(settings.host):
-        raise CannotStart(
-            f"{settings.host} can be reached from other machines, so a token is needed",
-            field="host",
-            hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
-        )
+    forwarding = Forwarding(settings.behind_proxy, settings.public_url)
+    _refuse_without_token(settings)
+    certificates = certificates_at(settings.tls_cert, settings.tls_key)
     _allow_many_connections()
     make_state_folder(settings.state_folder)
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
-    app = _app(settings)
+    app = _app(settings, certificates, forwarding)
     serving = _serving(settings, app)
     config = uvicorn.Config(
         app,
@@ -199,8 +206,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
     host, port = listening.getsockname()[:2]
-    address = _address(host, port)
-    record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
+    address = _address(host, port, certificates)
+    record = ServerRecord(_local_address(host, port, certificates), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     server = _Server(config, app, serving, partial(remove_server_file, folder, record))
 
@@ -226,7 +233,34 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         raise app.start_error
 
 
-def _app(settings: ServerSettings) -> App:
+def _refuse_without_token(settings: ServerSettings) -> None:
+    """Raises CannotStart if others can reach the server, and there is no token."""
+    if settings.token is not None:
+        return
+    hint = "set SHIFTBOSS_TOKEN or --token-file"
+    if not is_loopback(settings.host):
+        raise CannotStart(
+            f"{settings.host} can be reached from other machines, so a token is needed",
+            field="host",
+            hint=f"{hint}, or serve on 127.0.0.1",
+        )
+    if settings.behind_proxy:
+        raise CannotStart(
+            "other machines can reach the server through the proxy, so a token is needed",
+            field="behind_proxy",
+            hint=hint,
+        )
+    if not is_loopback(urlsplit(settings.public_url or ADDRESS).hostname or ""):
+        raise CannotStart(
+            f"{settings.public_url} is for other machines, so a token is needed",
+            field="public_url",
+            hint=hint,
+        )
+
+
+def _app(
+    settings: ServerSettings, certificates: Certificates | None, forwarding: Forwarding
+) -> App:
     folder = settings.state_folder
     try:
         evidence = EvidenceProxy(folder, _own_repo())
@@ -253,16 +287,27 @@ def _app(settings: ServerSettings) -> App:
         policy=policy,
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
-    return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+    return App(
+        coordinator,
+        settings.token,
+        operator,
+        RateLimits(settings.rate_limit),
+        certificates,
+        forwarding,
+    )
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:
     open_connections = OpenConnections(settings.limits, time.monotonic)
     if settings.uses_fast_path:
-        return fast_serving(app, open_connections, settings.database_folder)
-    return Serving(
-        partial(Connection, open_connections=open_connections), (open_connections.watch,)
-    )
+        serving = fast_serving(app, open_connections, settings.database_folder)
+    else:
+        connection = partial(Connection, open_connections=open_connections)
+        serving = Serving(connection, (open_connections.watch,))
+    if app.certificates is None:
+        return serving
+    secured = behind_tls(serving.connection, app.certificates, open_connections)
+    return serving._replace(connection=secured)
 
 
 def _variables(names: Sequence[str]) -> frozenset[str]:
@@ -306,13 +351,17 @@ def _own_repo() -> str | None:
     return next((str(path) for path in (here, *here.parents) if (path / ".git").exists()), None)
 
 
-def _address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _address(host: str, port: int, certificates: Certificates | None) -> str:
+    scheme = "http" if certificates is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _local_address(host: str, port: int) -> str:
+def _local_address(host: str, port: int, certificates: Certificates | None) -> str:
     """For commands on this machine: nothing is sent to the address that means all addresses."""
-    return _address({"0.0.0.0": HOST, "::": "::1"}.get(host, host), port)  # noqa: S104
+    local = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)  # noqa: S104
+    if certificates is not None:
+        local = certificates.local_name(local)
+    return _address(local, port, certificates)
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -82,14 +82,17 @@ class CoordinationBackend(ABC):
 
 
 class MCPStreamableHTTPBackend(CoordinationBackend):
-    """`config` has a host, a port and, if the server requires one, a token."""
+    """`config` has a host, a port and, if the server requires one, a token. With `tls` or `ca`, a
+    file with the authorities to trust, the connection is encrypted."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.host = str(config.get("host", HOST))
         self.port = int(config.get("port", PORT))
         in_url = f"[{self.host}]" if ":" in self.host else self.host
-        self.base_url = f"http://{in_url}:{self.port}"
-        self._server = Server.at(self.base_url, config.get("token"))
+        ca = config.get("ca")
+        scheme = "https" if config.get("tls") or ca else "http"
+        self.base_url = f"{scheme}://{in_url}:{self.port}"
+        self._server = Server.at(self.base_url, config.get("token"), ca)
         self._http = HttpClient(self._server)
 
     async def create_swarm(

@@ -13,7 +13,7 @@ from typing import Final
 
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
-from shiftboss.defaults import TOKEN_VARIABLE
+from shiftboss.defaults import CA_VARIABLE, TOKEN_VARIABLE
 from shiftboss.system.file_locks import LockHeldError
 from shiftboss.system.processes import python_argv
 from shiftboss.worker.delivery import OutboxDelivery
@@ -97,11 +97,12 @@ def _start_all_couriers() -> None:
 
 
 def _start_courier(outbox: Outbox, server: Server) -> None:
-    token = {TOKEN_VARIABLE: server.token} if server.token else {}
+    access = {TOKEN_VARIABLE: server.token} if server.token else {}
+    access |= {CA_VARIABLE: server.ca} if server.ca else {}
     try:
         subprocess.run(
             python_argv("shiftboss.worker.courier", str(outbox.folder), server.address),
-            env=os.environ | token,
+            env=os.environ | access,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

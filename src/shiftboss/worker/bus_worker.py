@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from types import TracebackType
 from typing import Any, Self
@@ -45,6 +46,7 @@ class BusWorker:
         *,
         server: str | None = None,
         token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
         swarm_id: str | None = None,
         heartbeat_seconds: float | None = None,
     ) -> None:
@@ -52,7 +54,7 @@ class BusWorker:
         self.name = request.name
         self.swarm_id = request.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
-        self._client = BusClient(Server.at(server, token), request.swarm_id)
+        self._client = BusClient(Server.at(server, token, ca), request.swarm_id)
         self._is_managed = False
         self._sessions: list[BusSession] = []
 

@@ -58,6 +58,7 @@ class SwarmWorker:
         *,
         server: str | None = None,
         token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
     ) -> None:
         self.swarm_id = swarm_id
         self.packet_id = packet_id
@@ -65,7 +66,7 @@ class SwarmWorker:
         self.worktree = os.fspath(worktree)
         self.tasks_total = tasks_total
         self.tasks_completed = 0
-        self._server = Server.at(server, token)
+        self._server = Server.at(server, token, ca)
         self._reporter: Reporter | None = None
         # One thread: reports keep their order, and a cancelled call is still carried out.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")

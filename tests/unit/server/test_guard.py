@@ -267,3 +267,12 @@ def test_what_a_web_page_embeds_is_refused(path: str, site: bytes) -> None:
 @pytest.mark.parametrize("site", [b"none", b"same-origin"])
 def test_a_person_may_open_an_address_in_a_browser(site: bytes) -> None:
     assert refusal(HOST, (b"sec-fetch-site", site), method="GET", path="/swarms") is None
+
+
+@pytest.mark.requirement("OWN-06")
+def test_over_tls_the_own_origin_is_https() -> None:
+    secured = Guard(None, scheme="https")
+    assert refusal(HOST, JSON, (b"origin", b"https://127.0.0.1:7432"), guard=secured) is None
+    assert refusal(HOST, JSON, (b"origin", b"http://127.0.0.1:7432"), guard=secured) is Forbidden
+    assert refusal(HOST, JSON, (b"origin", b"https://evil.example"), guard=secured) is Forbidden
+    assert refusal((b"host", b"evil.example"), JSON, guard=secured) is Forbidden

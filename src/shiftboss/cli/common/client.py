@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from shiftboss.client.errors import is_problem, parse_json_object
+from shiftboss.client.errors import bad_authorities, is_problem, parse_json_object
 from shiftboss.defaults import ADDRESS, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.loopback import is_loopback
+from shiftboss.system.tls import TlsProblem, open_connection, plain_http_problem, tls_problem
 
 ANSWER_SECONDS: Final = 30.0
 _DEFAULT_URL: Final = urlsplit(ADDRESS)
@@ -32,6 +33,16 @@ class BadAddress(ShiftbossError):
 class NoServer(ShiftbossError):
     code = "no_server"
     title = "No server answers"
+
+
+class NoSecureConnection(NoServer):
+    """A certificate is not accepted, or one side does not speak TLS."""
+
+    code = "tls_failed"
+    title = "There is no secure connection"
+
+    def __init__(self, problem: TlsProblem) -> None:
+        super().__init__(problem.detail, hint=problem.hint)
 
 
 class NotShiftboss(ShiftbossError):
@@ -136,9 +147,10 @@ class Client:
         body: bytes | None,
         headers: Mapping[str, str],
     ) -> HTTPResponse:
-        connection_class = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
-        assert self._url.hostname is not None, "checked when the address was parsed"
-        connection = connection_class(self._url.hostname, self._url.port, timeout=silence_seconds)
+        try:
+            connection = open_connection(self._url, silence_seconds)
+        except OSError as error:
+            raise bad_authorities(None, error) from error
         connection.request(method, self._url.path.rstrip("/") + target, body, headers)
         return connection.getresponse()
 
@@ -146,6 +158,9 @@ class Client:
         """Release what the requests have opened: nothing, with a server."""
 
     def _refusal(self, status: int, body: bytes) -> ShiftbossError:
+        plain_http = plain_http_problem(status, body)
+        if plain_http is not None:
+            return NoSecureConnection(plain_http)
         problem = parse_json_object(body)
         if problem is not None and is_problem(problem) and "detail" in problem:
             return RequestRefused(body, problem)
@@ -168,12 +183,18 @@ class Client:
                 raise self._nobody_listens() from error
             raise NoServer(
                 f"the server at {self.address} closed the connection",
-                hint="see its log, then try again",
+                hint=self._closed_hint(),
             ) from error
         except OSError as error:
-            raise self._nobody_listens() from error
+            problem = tls_problem(error, self.address)
+            raise NoSecureConnection(problem) if problem else self._nobody_listens() from error
         except HTTPException as error:
             raise NotShiftboss(f"the server at {self.address} is not a Shiftboss server") from error
+
+    def _closed_hint(self) -> str:
+        hint = "see its log, then try again"
+        is_plain = self._url.scheme == "http"
+        return f"{hint}; if it speaks TLS, use https://" if is_plain else hint
 
     def _nobody_listens(self) -> NoServer:
         detail = f"no server at {self.address}"

@@ -30,6 +30,7 @@ from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_a
 from shiftboss.cli.common.discovery import Target, find_target
 from shiftboss.cli.common.options import (
     DEFAULT_SWARM,
+    CaFile,
     OperatorTokenFile,
     ServerUrl,
     TokenFile,
@@ -187,11 +188,15 @@ class ServerSession:
 def server_command(
     *, json_help: str = "Print the server's JSON.", operator: bool = False
 ) -> Callable[[Callable[Concatenate[ServerSession, ...], Output | None]], Command]:
-    """Adds --server, --token-file and --json, and with `operator` --operator-token-file.
+    """Adds --server, --token-file, --ca and --json, and with `operator` --operator-token-file.
 
     A command that prints its output itself, such as a stream, returns None.
     """
-    options = [_option("server", ServerUrl, None), _option("token_file", TokenFile, None)]
+    options = [
+        _option("server", ServerUrl, None),
+        _option("token_file", TokenFile, None),
+        _option("ca", CaFile, None),
+    ]
     if operator:
         options.append(_option("operator_token_file", OperatorTokenFile, None))
     options.append(_json_option(json_help))
@@ -202,6 +207,7 @@ def server_command(
             *,
             server: str | None,
             token_file: Path | None,
+            ca: Path | None,  # noqa: ARG001 - exported already
             operator_token_file: Path | None = None,
             as_json: bool,
             **arguments: Any,

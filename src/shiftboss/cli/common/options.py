@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from shiftboss.defaults import ADDRESS
+from shiftboss.defaults import ADDRESS, CA_VARIABLE
 
 ServerUrl = Annotated[
     str | None,
@@ -27,6 +28,26 @@ TokenFile = Annotated[
         metavar="FILE",
         help="A file with the server's token (mode 600). "
         "Without it, the token comes from SHIFTBOSS_TOKEN.",
+    ),
+]
+
+
+def _export_ca(file: Path | None) -> Path | None:
+    """All clients of this process and of those it starts, such as agents and hooks, trust it."""
+    if file is not None:
+        os.environ[CA_VARIABLE] = str(file.absolute())
+    return file
+
+
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        envvar=CA_VARIABLE,
+        metavar="FILE",
+        callback=_export_ca,
+        help="Trust only the authorities in this PEM file for https://. "
+        "Default: those of the system, or of SSL_CERT_FILE.",
     ),
 ]
 OperatorTokenFile = Annotated[

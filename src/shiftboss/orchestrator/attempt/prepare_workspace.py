@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftboss.defaults import TASK_VARIABLE, TOKEN_VARIABLE
+from shiftboss.defaults import CA_VARIABLE, TASK_VARIABLE, TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
@@ -16,6 +16,7 @@ from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.prompts.agent_prompts import RunTask
+from shiftboss.system.tls import authorities
 from shiftboss.worker.bus_task import BusTask
 
 
@@ -134,6 +135,11 @@ def _environment(
     if workspace.server_token is not None:
         variables[TOKEN_VARIABLE] = workspace.server_token
     inherited = plain_environment()
+    ca = authorities()
+    if ca is not None:
+        variables[CA_VARIABLE] = ca
+        # Agents that run on Node reach the server's MCP endpoint with it.
+        inherited.setdefault("NODE_EXTRA_CA_CERTS", ca)
     for name in run.forge_secrets:
         inherited.pop(name, None)
     return {**inherited, **worktree.environment, **settings.environment, **variables}

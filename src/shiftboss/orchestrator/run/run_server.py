@@ -12,7 +12,7 @@ from typing import Final
 import httpx2
 
 from shiftboss.client.backoff import backoff_delays
-from shiftboss.client.errors import ServerBusy, ServerUnreachable, UnrecognizedReply
+from shiftboss.client.errors import ServerBusy, ServerUnreachable, TlsFailed, UnrecognizedReply
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.local_server import find_live_server
 from shiftboss.client.server_address import Server
@@ -90,6 +90,8 @@ async def _check_shared_server(server: Server, progress: Progress) -> None:
                 f"{server.address} answers, but it is not a Shiftboss server",
                 hint=f"correct the address, or {_WITHOUT_IT}",
             ) from error
+        except TlsFailed as error:
+            raise ServerDown(error.detail, hint=error.hint) from error
         except ServerUnreachable as error:
             if time.monotonic() + pause > deadline:
                 raise ServerDown(

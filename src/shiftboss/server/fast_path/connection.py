@@ -39,6 +39,7 @@ from shiftboss.server.http.access_log import (
 )
 from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_headers
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import ClientRate, RateLimits
 from shiftboss.server.http.replies import Reply
@@ -68,12 +69,15 @@ class FastConnection(Connection):
         calls: Calls,
         guard: Guard,
         rates: RateLimits,
+        forwarding: Forwarding,
         heads: HeadCache,
         access_log: AccessLog,
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
         self._access_log = access_log
+        self._forwarding = forwarding
+        self._is_proxy = False
         self._calls = calls
         self._guard = guard
         self._rates = rates
@@ -88,8 +92,11 @@ class FastConnection(Connection):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(CoalescingTransport(transport, self.loop))  # type: ignore[arg-type]
-        self._descriptor = transport.get_extra_info("socket").fileno()
+        # What is written past a transport of TLS would not be encrypted.
+        if transport.get_extra_info("sslcontext") is None:
+            self._descriptor = transport.get_extra_info("socket").fileno()
         self._rate = self._rates.of(self.client[0]) if self.client else None
+        self._is_proxy = self.client is not None and self._forwarding.is_proxy(self.client[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
         with _EARLY_REPLY_LOCK:
@@ -105,7 +112,8 @@ class FastConnection(Connection):
         if self._exchange is not None:
             self._finish_early_reply(self._exchange)
         is_first = self._is_between_requests
-        known = self._heads.find(data) if is_first and self._is_free else None
+        may_know = is_first and self._is_free and not self._is_proxy
+        known = self._heads.find(data) if may_know else None
         if known is not None and self._is_within_rate():
             head, body = known
             self._requests += 1
@@ -118,7 +126,7 @@ class FastConnection(Connection):
             return
         super().data_received(data)
         first, self._first_of_packet = self._first_of_packet, None
-        if is_first and first is not None:
+        if is_first and first is not None and not self._is_proxy:
             self._heads.learn(data, first)
 
     # -- from the parser
@@ -193,6 +201,10 @@ class FastConnection(Connection):
         return FastExchange(call, self.headers, actor)
 
     def _is_within_rate(self) -> bool:
+        if self._is_proxy and self.client is not None:
+            # Each request may be of another client.
+            client = self._forwarding.client(self.client[0], self.headers)
+            return self._rates.of(client).admits()
         return self._rate is None or self._rate.admits()
 
     def _admitted(self, method: str, path: str) -> Actor | None:
@@ -330,6 +342,8 @@ class FastConnection(Connection):
 
     def _log(self, exchange: FastExchange) -> None:
         client = self.client[0] if self.client else "-"
+        if self._is_proxy:
+            client = self._forwarding.client(client, exchange.headers)
         facts = RequestFacts("POST", exchange.call.path, client, request_id_of(None))
         facts.began_at, facts.body, facts.code = exchange.began_at, exchange.body, exchange.code
         if exchange.status in _REFUSALS:

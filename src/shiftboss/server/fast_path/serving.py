@@ -30,6 +30,7 @@ def fast_serving(
             app.calls,
             app.guard,
             app.rates,
+            app.forwarding,
             HeadCache(),
             app.access_log,
             open_connections=open_connections,

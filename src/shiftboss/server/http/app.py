@@ -22,6 +22,8 @@ from shiftboss.server.http.access_log import (
     request_id_of,
 )
 from shiftboss.server.http.calls import Calls, answer_asgi
+from shiftboss.server.http.certificates import Certificates
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
@@ -38,20 +40,26 @@ class App:
         token: str | None = None,
         operator_token: str | None = None,
         rates: RateLimits | None = None,
+        certificates: Certificates | None = None,
+        forwarding: Forwarding | None = None,
     ) -> None:
+        """`certificates`: the server speaks TLS."""
         self.coordinator = coordinator
+        self.certificates = certificates
+        self.forwarding = forwarding or Forwarding()
         started_at = datetime.fromtimestamp(coordinator.clock() / 1000, UTC)
         # In milliseconds: it tells this server from an earlier one at the same address.
         self.started_at = started_at.isoformat(timespec="milliseconds")
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        self.guard = Guard(token, operator_token)
+        scheme = "http" if certificates is None else "https"
+        self.guard = Guard(token, operator_token, scheme)
         self.rates = rates or RateLimits()
         self.access_log = AccessLog()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at).routes(),
+            Endpoints(coordinator, self.calls, self.started_at, self.forwarding).routes(),
             redirect_slashes=False,
             default=_no_such_path,
         )
@@ -78,6 +86,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.forwarding.note_client(scope)
         given_id = header(scope["headers"], REQUEST_ID_HEADER)
         facts = _facts_of(scope, given_id)
         # Every request has a task, and so a context, of its own.

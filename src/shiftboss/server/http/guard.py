@@ -41,8 +41,12 @@ class Guard:
     """The operator's operations need the operator's token as well, on every address: a worker on
     the same machine is not the operator."""
 
-    def __init__(self, token: str | None, operator_token: str | None = None) -> None:
+    def __init__(
+        self, token: str | None, operator_token: str | None = None, scheme: str = "http"
+    ) -> None:
         self._token = token
+        self._scheme = scheme
+        self._own_origin = f"{scheme}://".encode()
         self._operator_token = operator_token
         self._bearer = f"Bearer {token}".encode()
         self._hosts: dict[bytes, bool] = {}
@@ -84,7 +88,7 @@ class Guard:
         host = given.get(b"host", b"")
         self._check_host(host)
         origin = given.get(b"origin")
-        if origin is not None and origin.lower() != b"http://" + host.lower():
+        if origin is not None and origin.lower() != self._own_origin + host.lower():
             raise Forbidden(
                 f"Origin {str(origin, 'latin-1')!r} is not this server",
                 field="Origin",
@@ -113,7 +117,7 @@ class Guard:
             raise Forbidden(
                 f"Host {str(host, 'latin-1')!r} is not a loopback name",
                 field="Host",
-                hint="use http://127.0.0.1:PORT, or serve with a token",
+                hint=f"use {self._scheme}://127.0.0.1:PORT, or serve with a token",
             )
 
 

@@ -78,11 +78,13 @@ _LINKS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @cache
-def openapi_document() -> bytes:
+def openapi_document(public_url: str | None = None) -> bytes:
+    """Without a public URL, the server is where the document came from."""
     return to_json(
         {
             "openapi": "3.1.0",
             "info": {"title": "Shiftboss", "version": __version__},
+            **({} if public_url is None else {"servers": [{"url": public_url}]}),
             "security": _ANYBODY,
             "paths": _paths(),
             "components": {"schemas": component_schemas(), "securitySchemes": _SECURITY_SCHEMES},

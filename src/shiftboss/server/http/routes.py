@@ -21,6 +21,7 @@ from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
+from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.replies import json_reply
@@ -35,10 +36,13 @@ WEBHOOK_RETRY_SECONDS = 5.0
 
 
 class Endpoints:
-    def __init__(self, coordinator: Coordinator, calls: Calls, started_at: str) -> None:
+    def __init__(
+        self, coordinator: Coordinator, calls: Calls, started_at: str, forwarding: Forwarding
+    ) -> None:
         self._coordinator = coordinator
         self._calls = calls
         self._started_at = started_at
+        self._forwarding = forwarding
         self._started = time.monotonic()
 
     def routes(self) -> list[Route]:
@@ -59,7 +63,7 @@ class Endpoints:
     async def create_swarm(self, request: Request) -> Response:
         body = await read_body(request.receive)
         parsed = parse_create_swarm(body, request.query_params.multi_items())
-        address = f"{request.url.scheme}://{request.url.netloc}"
+        address = self._forwarding.address(request.scope)
         return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 
     async def swarms(self, request: Request) -> Response:
@@ -86,7 +90,8 @@ class Endpoints:
         return _json(answer)
 
     async def openapi(self, _request: Request) -> Response:
-        return Response(openapi_document(), media_type="application/json")
+        document = openapi_document(self._forwarding.public_url)
+        return Response(document, media_type="application/json")
 
 
 def _call_paths() -> Iterator[str]:

@@ -20,7 +20,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 from shiftboss.cli.commands.runs.run_modes import given_options, refuse_contradictions
 from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.discovery import default_database
-from shiftboss.cli.common.options import PlanFile, TokenFile
+from shiftboss.cli.common.options import CaFile, PlanFile, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 from shiftboss.errors import InvalidPlan, InvalidPolicy
@@ -129,6 +129,7 @@ def run(
     ] = False,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
     db: RunDb = None,
     policy: PolicyFile = None,
     trees: Trees = None,
@@ -189,6 +190,7 @@ def land(
     ] = None,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
     db: RunDb = None,
     policy: PolicyFile = None,
     own_server: OwnServer = False,

@@ -13,7 +13,7 @@ import typer
 
 from shiftboss.cli.common.client import Client, NotShiftboss, RequestRefused
 from shiftboss.cli.common.command import Output, print_output
-from shiftboss.cli.common.options import TokenFile
+from shiftboss.cli.common.options import CaFile, TokenFile
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import read_token
 from shiftboss.errors import InvalidRequest, ShiftbossError
@@ -50,6 +50,7 @@ def conformance(
         float, typer.Option(min=0.5, max=600, help="How long to wait for each thing.")
     ] = 20.0,
     token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Check a worker or a server, in any language, against the documents.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from shiftboss.cli.common.discovery import find_address
-from shiftboss.cli.common.options import ServerUrl, TokenFile
+from shiftboss.cli.common.options import CaFile, ServerUrl, TokenFile
 from shiftboss.cli.common.tokens import read_token
 
 
-def mcp(server: ServerUrl = None, token_file: TokenFile = None) -> None:
+def mcp(
+    server: ServerUrl = None,
+    token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
+) -> None:
     """Serve MCP on standard input and output.
 
     For agents that start their tools themselves.

@@ -13,6 +13,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    BehindProxy,
     ConnectionsMax,
     Db,
     EndsWithInput,
@@ -22,12 +23,15 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    PublicUrl,
     RateLimit,
     RetentionDays,
     SecretsFromInput,
     SpawningBy,
     State,
     StatementSeconds,
+    TlsCert,
+    TlsKey,
     Verifies,
 )
 from shiftboss.cli.common.log_options import (
@@ -57,6 +61,10 @@ def serve(
     db: Db = DEFAULT_DB,
     state: State = None,
     token_file: TokenFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    public_url: PublicUrl = None,
+    behind_proxy: BehindProxy = None,
     verifier: Verifies = True,
     policy: PolicyFile = None,
     retention_days: RetentionDays = 30,
@@ -117,6 +125,10 @@ def serve(
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        public_url=public_url,
+        behind_proxy=_names(behind_proxy or []),
     )
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()

@@ -156,6 +156,41 @@ ConnectionsMax = Annotated[
         help="How many connections may be open, as far as the limit of open files allows.",
     ),
 ]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert",
+        metavar="FILE",
+        help="Speak TLS with the certificate in this PEM file, those of its authorities included.",
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-key",
+        metavar="FILE",
+        help="The private key of the certificate, a PEM file that only its owner can read.",
+    ),
+]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--public-url",
+        envvar="SHIFTBOSS_PUBLIC_URL",
+        metavar="URL",
+        help="The address by which clients reach the server, such as that of a proxy.",
+    ),
+]
+BehindProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--behind-proxy",
+        envvar="SHIFTBOSS_BEHIND_PROXY",
+        metavar="ADDR",
+        help="A proxy, or a network of proxies, whose X-Forwarded-For, -Proto and -Host are "
+        "believed. Separate several by commas. Needs a token.",
+    ),
+]
 BeadsFolder = Annotated[
     Path | None,
     typer.Option(

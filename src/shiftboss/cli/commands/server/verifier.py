@@ -14,7 +14,7 @@ import typer
 
 from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.log_options import Format, Level, LogFile, LogFormat, LogLevel
-from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.options import CaFile, OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 from shiftboss.system.logs import LogSettings, start_logs
@@ -37,6 +37,7 @@ def verifier(
     ] = 2,
     server: ServerUrl = None,
     token_file: TokenFile = None,
+    ca: CaFile = None,  # noqa: ARG001 - exported already
     operator_token_file: OperatorTokenFile = None,
     log_level: Level = LogLevel.WARNING,
     log_format: Format = LogFormat.TEXT,

@@ -6,10 +6,8 @@ import asyncio
 import json
 import random
 import re
-import ssl
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -24,6 +22,7 @@ from shiftboss.evidence.ci.forge_api.rate_limits import (
     is_rate_limit,
     used_up_seconds,
 )
+from shiftboss.system.tls import system_context
 
 TIMEOUT: Final = httpx2.Timeout(15.0, connect=5.0)
 ALL_SECONDS: Final = 45.0
@@ -176,7 +175,7 @@ class ForgeHttp:
     ) -> _Reply:
         if self._client is None:
             self._client = httpx2.AsyncClient(
-                timeout=TIMEOUT, trust_env=False, follow_redirects=False, verify=_certificates()
+                timeout=TIMEOUT, trust_env=False, follow_redirects=False, verify=system_context()
             )
         content = bytearray()
         read = 0
@@ -245,12 +244,6 @@ class ForgeHttp:
             retry_after_seconds=rate_limit.wait_seconds(self._now()),
             hint=hint,
         )
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Loaded once, because that takes a while."""
-    return httpx2.create_ssl_context()
 
 
 def _parsed(access: Access, reply: _Reply) -> Any:
