@@ -59,6 +59,7 @@ READING_TOOLS = {
     "show_receipt",
     "export_receipt",
     "list_receipts",
+    "list_claims",
     "swarm_plan",
     "get_ci_instructions",
     "get_worker_prompt",

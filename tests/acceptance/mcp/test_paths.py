@@ -118,6 +118,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("show_receipt", {"bead_id": "t-1"}),
     ("export_receipt", {"bead_id": "h"}),
     ("list_receipts", {}),
+    ("list_claims", {}),
     ("swarm_plan", {"seed": 1}),
     ("report_milestone", {"bead_id": "h", "line": "WORKING: hard"}),
     ("report_failure", {"bead_id": "h", "message": "it broke"}),
