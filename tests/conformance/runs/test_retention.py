@@ -227,28 +227,31 @@ async def test_every_table_of_tasks_is_cleaned(sqlite_path: str) -> None:
     assert tables - others - {"pushes", "halts"} == set(TABLES_OF_TASKS)
 
 
-@pytest.mark.requirement("OWN-05")
 async def test_tokens_and_servers_that_are_over_are_deleted(
     bus: BusFixture, store_address: str
 ) -> None:
     now_ms = bus.clock.now_ms
     await bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id="s"))
-    for name, swarm_id, expires_at_ms, revoked_at_ms in (
-        ("valid", None, None, None),
-        ("expired", None, now_ms, None),
-        ("revoked", None, None, now_ms),
-        ("of-a-swarm", "s", None, None),
-        ("just-expired", None, now_ms + 20 * DAY_MS, None),
+    await bus.register("a")
+    await finish(bus, "t")
+    for name, swarm_id, task_id, expires_at_ms, revoked_at_ms in (
+        ("valid", None, None, None, None),
+        ("expired", None, None, now_ms, None),
+        ("revoked", None, None, None, now_ms),
+        ("of-a-swarm", "s", None, None, None),
+        ("of-a-task", "default", "t", None, None),
+        ("just-expired", None, None, now_ms + 20 * DAY_MS, None),
     ):
         execute(
             store_address,
-            "INSERT INTO tokens (token_id, name, digest, role, swarm_id, created_at_ms, created_by,"
-            " expires_at_ms, revoked_at_ms, revoked_by) VALUES (?, ?, ?, 'worker', ?, 1, 'me', ?, ?"
-            ", ?)",
+            "INSERT INTO tokens (token_id, name, digest, role, swarm_id, task_id, created_at_ms, "
+            "created_by, expires_at_ms, revoked_at_ms, revoked_by) "
+            "VALUES (?, ?, ?, 'worker', ?, ?, 1, 'me', ?, ?, ?)",
             name,
             name,
             sha256(name.encode()).digest(),
             swarm_id,
+            task_id,
             expires_at_ms,
             revoked_at_ms,
             None if revoked_at_ms is None else "me",

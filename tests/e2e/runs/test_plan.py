@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ def is_gone(pid: int) -> Callable[[], bool]:
 @pytest.mark.requirement("OWN-01", "OWN-03", "OWN-18")
 def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> None:
     reads = task("look", do="read", files_owned=[])
-    project.plan(task("one"), task("two"), task("three", "one", "two"), reads)
+    project.plan(task("one"), task("two"), task("three", "one", "two"), reads, swarm="sums")
     outcome = project.run()
     assert sorted(outcome["landed"]) == ["look", "one", "three", "two"]
     assert sorted(project.landed()[1:3]) == ["Add one", "Add two"]
@@ -34,6 +35,9 @@ def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> 
     assert (project.repo / "three.py").exists(), "the files of the checked-out target are updated"
     assert project.worktrees == []
     assert project.git("branch", "--list", "shiftboss/*") == ""
+    shown = shiftboss("status", "sums", folder=project.folder)
+    assert re.search(r"^status +complete$", shown.out, re.MULTILINE), shown.out
+    assert re.search(r"^completed +\S", shown.out, re.MULTILINE), "its server has ended with it"
     tip = project.git("rev-parse", "main")
     assert project.run()["done"], "a second run has nothing to do"
     assert project.git("rev-parse", "main") == tip

@@ -32,15 +32,16 @@ def load_policy(path: Path) -> Policy:
 def _with_full_paths(repo: RepoPolicy, folder: Path) -> RepoPolicy:
     """Paths are relative to the folder of the policy file. The last part of the path of a secret
     may be a link, which is replaced when the secret is."""
-    ci = repo.ci.model_copy(
-        update={
-            name: str(folder / Path(file).expanduser())
-            for name in ("token_file", "webhook_secret_file")
-            if (file := getattr(repo.ci, name)) is not None
-        }
-    )
-    path = None if repo.path is None else str((folder / repo.path).resolve())
-    return repo.model_copy(update={"path": path, "ci": ci})
+    files = {
+        name: str(folder / Path(file).expanduser())
+        for name in ("token_file", "webhook_secret_file")
+        if (file := getattr(repo.ci, name)) is not None
+    }
+    # What the file does not have is not shown as if it had.
+    update: dict[str, object] = {"ci": repo.ci.model_copy(update=files)} if files else {}
+    if repo.path is not None:
+        update["path"] = str((folder / repo.path).resolve())
+    return repo.model_copy(update=update)
 
 
 def _shared_folders(repos: dict[str, RepoPolicy]) -> list[tuple[tuple[str, str, str], str]]:
