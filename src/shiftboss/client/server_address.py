@@ -1,4 +1,4 @@
-"""The address of the server, its token, and how connections to it are opened."""
+"""One address of the server, its token, and how connections to it are opened."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from shiftboss.client.addresses import checked_addresses
 from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest
 from shiftboss.system.loopback import is_loopback
@@ -28,10 +29,12 @@ class Server:
         """The defaults come from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
         address = address or os.environ.get("SHIFTBOSS_URL") or ADDRESS
         token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
-        _check_address(address)
+        address, *others = checked_addresses(address)
+        if others:
+            raise InvalidRequest("server: only one address can be used here", field="server")
         if not (token.isascii() and token.isprintable()):
             raise InvalidRequest("token: must be printable ASCII characters", field="token")
-        return cls(address.rstrip("/"), token or None)
+        return cls(address, token or None)
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(**self._options())
@@ -49,20 +52,6 @@ class Server:
             "trust_env": not local,
             "verify": _tls_context(local and self.address.startswith("http:")),
         }
-
-
-def _check_address(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise InvalidRequest(
-            f"server: {address!r} is not the address of a server",
-            field="server",
-            hint=f"give it as {ADDRESS}, or set SHIFTBOSS_URL",
-        )
 
 
 @cache

@@ -19,21 +19,31 @@ class HookServerUnreachable(Exception):
 
 
 def call_server(contract: LocalContract, operation: str, **members: object) -> dict[str, Any]:
-    """Call an operation of the bus for the task. Raises HookServerUnreachable."""
+    """Call an operation of the bus for the task, at the first of its servers that answers. Raises
+    HookServerUnreachable."""
+    body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
+    failure = HookServerUnreachable("the contract names no server")
+    for address in (contract.server_url or "").split(","):
+        try:
+            if address:
+                return _call(address, operation, json.dumps(body))
+        except HookServerUnreachable as error:
+            failure = error
+    raise failure
+
+
+def _call(address: str, operation: str, body: str) -> dict[str, Any]:
     import http.client  # late: most hooks need no server
     from urllib.parse import urlsplit
 
-    if contract.server_url is None:
-        raise HookServerUnreachable("the contract names no server")
     try:
-        url = urlsplit(contract.server_url)
+        url = urlsplit(address)
         is_https = url.scheme == "https"
         connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
         connection = connect(url.hostname or "", url.port, timeout=_SECONDS)
         try:
-            body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
             path = f"{url.path.rstrip('/')}/bus/{operation}"
-            connection.request("POST", path, json.dumps(body), _headers())
+            connection.request("POST", path, body, _headers())
             response = connection.getresponse()
             text = response.read(_BYTES_MAX)
         finally:

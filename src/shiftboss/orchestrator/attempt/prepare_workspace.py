@@ -105,7 +105,7 @@ def prepare_workspace(
             "base": assignment.base,
             "branch": assignment.branch,
             "target": assignment.target,
-            "server_url": server.address,
+            "server_url": str(server.addresses),
             "claims": assignment.agent_claims,
         },
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shiftboss.cli.common.discovery import find_address
 from shiftboss.cli.common.options import ServerUrl, TokenFile
-from shiftboss.cli.common.tokens import read_token
 
 
 def mcp(server: ServerUrl = None, token_file: TokenFile = None) -> None:
@@ -12,7 +11,7 @@ def mcp(server: ServerUrl = None, token_file: TokenFile = None) -> None:
 
     For agents that start their tools themselves.
     """
-    token = read_token(token_file)
     from shiftboss.cli.commands.server.mcp_stdio import serve
+    from shiftboss.client.servers import Servers
 
-    serve(find_address(server), token)
+    serve(Servers.at(find_address(server), token_file=token_file))

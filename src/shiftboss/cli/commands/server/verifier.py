@@ -15,7 +15,7 @@ import typer
 from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
-from shiftboss.cli.common.tokens import read_operator_token, read_token
+from shiftboss.cli.common.tokens import read_operator_token
 
 if TYPE_CHECKING:
     from shiftboss.verifier.service import VerifiedClaim
@@ -48,15 +48,14 @@ def verifier(
 
     hide_secrets()
     found = find_target(server)
-    token = read_token(token_file)
     operator_token = read_operator_token(operator_token_file, found.state)
     from shiftboss.cli.common.until_signal import until_signal
-    from shiftboss.client.server_address import Server
+    from shiftboss.client.servers import Servers
     from shiftboss.verifier.service import run_verifier
 
-    target = Server.at(found.address, token)
+    target = Servers.at(found.address, token_file=token_file)
     own_name = name or _generated_name()
-    _announce(own_name, target.address, as_json=as_json)
+    _announce(own_name, str(target.addresses), as_json=as_json)
     until_signal(
         run_verifier(
             target,
