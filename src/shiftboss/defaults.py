@@ -28,6 +28,7 @@ OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
 
 # Set for the agents of a run.
 TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
+MCP_URL_VARIABLE: Final = "SHIFTBOSS_MCP_URL"
 
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0
