@@ -63,6 +63,10 @@ class RunningServer:
         self._settings["port"] = urlsplit(self.url).port
         return self
 
+    def change(self, **settings: object) -> None:
+        """Change its settings, from the next start on."""
+        self._settings |= settings
+
     @property
     def pid(self) -> int:
         assert self._process is not None, "the server is not running"

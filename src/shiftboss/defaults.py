@@ -22,6 +22,7 @@ DEFAULT_AGENT: Final = "claude"
 
 # The names of variables and of a file, not their values.
 TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
+TOKEN_FILE_VARIABLE: Final = "SHIFTBOSS_TOKEN_FILE"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
 
@@ -30,6 +31,7 @@ CA_VARIABLE: Final = "SHIFTBOSS_CA"
 
 # Set for the agents of a run.
 TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
+MCP_URL_VARIABLE: Final = "SHIFTBOSS_MCP_URL"
 
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
+    from shiftboss.agents.repository_settings import RepositoryServer
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 
@@ -95,6 +96,8 @@ class Agent:
     # By the kind of the hook, as in `shiftboss hook KIND`. A kind starts with the agent's name and
     # a hyphen; only the default agent has kinds without a prefix.
     hooks: ClassVar[Mapping[str, Hook]] = MappingProxyType({})
+    # Whether the settings of `init` can name a file with the token; else it comes from a variable.
+    reads_token_file: ClassVar[bool] = False
     # File names at the top of a repository which show that the agent is used there.
     traces: ClassVar[Sequence[str]] = ()
 
@@ -133,7 +136,11 @@ class Agent:
             f"or set the `command` of the agent in the plan"
         )
 
-    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+    def setup_files(
+        self,
+        names: Collection[str],  # noqa: ARG002
+        server: RepositoryServer | None = None,  # noqa: ARG002
+    ) -> list[FileEdit]:
         """The settings that `shiftboss init` adds to a repository. `names` are the files and
-        folders at its top."""
+        folders at its top; `server` is the one that the user has named."""
         return []

@@ -11,7 +11,7 @@ from typing import Any, Final
 # Keeps the line breaks of the paragraph that it begins.
 _AS_IT_STANDS: Final = "\b"
 _EXAMPLES: Final[dict[str, str]] = {
-    "init": "shiftboss init --dry-run",
+    "init": "shiftboss init --server https://boss.example.com --token-file ~/.boss-token",
     "demo": "shiftboss demo --keep",
     "doctor": "shiftboss doctor",
     "fsck": "shiftboss fsck --db .shiftboss/shiftboss.db",

@@ -9,6 +9,7 @@ import httpx2
 
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import TIMEOUT, Server
+from shiftboss.client.servers import Servers
 
 POLL_MS: Final = 30_000
 # Some seconds longer than the poll itself, so that a poll whose reply was lost is noticed.
@@ -35,7 +36,9 @@ _MEMBER_OF_ANSWER: Final = {
 class BusClient:
     """The bus of one swarm. Every call raises what the server refuses."""
 
-    def __init__(self, server: Server, swarm_id: str, http: HttpClient | None = None) -> None:
+    def __init__(
+        self, server: Server | Servers, swarm_id: str, http: HttpClient | None = None
+    ) -> None:
         self._http = http or HttpClient(server)
         self._swarm_id = swarm_id
 

@@ -3,6 +3,7 @@
 ServerUnreachable       no usable reply; another attempt may succeed, and the client retries these
 ├── UnrecognizedReply   something replied, but not a Shiftboss server
 ├── TlsFailed           a certificate is not accepted, or one side does not speak TLS
+├── TokenRefused        the server does not accept the token, but may accept the next one
 └── ServerBusy          the server asks to try again later
 
 Imports only the standard library and small modules: the commands use it, and start-up counts.
@@ -17,7 +18,14 @@ from typing import Any, Final
 
 from shiftboss import errors
 from shiftboss.defaults import CA_VARIABLE
-from shiftboss.errors import Conflict, InvalidRequest, NotFound, ShiftbossError
+from shiftboss.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    ShiftbossError,
+    TooManyRequests,
+)
 from shiftboss.system.tls import TlsProblem, authorities
 
 # Request timeout, too early, too many requests.
@@ -30,9 +38,15 @@ _ERROR_BY_STATUS: Final = {404: NotFound, 409: Conflict, 422: InvalidRequest}
 
 
 class ServerUnreachable(ShiftbossError):
-    """`retry_after_seconds` is how long the server asks to wait before the next attempt."""
+    """`retry_after_seconds` is how long the server asks to wait before the next attempt.
+
+    `is_unchanged`: the request has certainly had no effect. `is_of_this_server`: another server of
+    the same deployment may well answer.
+    """
 
     retry_after_seconds = 0.0
+    is_unchanged = False
+    is_of_this_server = True
     code = "server_unreachable"
     status = 503
     title = "The server cannot be reached"
@@ -54,12 +68,22 @@ class TlsFailed(ServerUnreachable):
         self.failure = problem.failure
 
 
+class TokenRefused(ServerUnreachable):
+    """Tokens are rotated: the file of this client, or the server, may have another one soon."""
+
+    is_unchanged = True
+
+
 class ServerBusy(ServerUnreachable):
     """`problem` is the error that the server sent, such as StoreUnavailable."""
 
     def __init__(self, problem: ShiftbossError) -> None:
         super().__init__(problem.detail, hint=problem.hint)
         self.problem = problem
+        # A 503 of ours says so if the outcome is unknown; what failed with 500 may have changed
+        # something. The limit on requests counts the client, which should not evade it.
+        self.is_unchanged = problem.status == 503 and not isinstance(problem, OutcomeUnknown)
+        self.is_of_this_server = not isinstance(problem, TooManyRequests)
 
 
 def bad_authorities(ca: str | None, error: OSError) -> InvalidRequest:

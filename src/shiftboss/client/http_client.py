@@ -8,7 +8,8 @@ One exchange ends in one of three ways:
   that is not from a Shiftboss server.
 
 Only ServerUnreachable is retried. An idempotency key makes a retry safe: the server runs a request
-once per key and answers a repeat with the first answer.
+once per key and answers a repeat with the first answer. So do other servers on the same database:
+with several addresses, an exchange that fails at one of them is repeated at the next.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 import httpx2
@@ -39,7 +40,8 @@ from shiftboss.client.errors import (
     retry_after,
 )
 from shiftboss.client.server_address import TIMEOUT, Server
-from shiftboss.errors import InvalidRequest, ShiftbossError
+from shiftboss.client.servers import Attempts, Servers
+from shiftboss.errors import InvalidRequest, ShiftbossError, Unauthorized
 from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.system.tls import plain_http_problem, tls_problem
@@ -81,6 +83,11 @@ class ServerRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: httpx2.Timeout = field(default_factory=lambda: TIMEOUT)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it counts once, however often it is sent."""
+        return self.body is None or self.key is not None
+
     def arguments(self) -> dict[str, Any]:
         """Of `httpx2.Client.request`."""
         key = {"Idempotency-Key": self.key} if self.key else {}
@@ -97,27 +104,47 @@ class ServerReply(NamedTuple):
     content: bytes
 
 
+# Answers without a token, so that its answer says nothing about the token.
+_OPEN_PATH: Final = "/health"
+
+
 class HttpClient:
-    """Requests to one server, from event loops and from threads.
+    """Requests to the server, from event loops and from threads.
 
     Every request opens and closes a connection of its own, so that nothing stays open when an event
     loop ends. Between `with` or `async with`, requests share their connections.
     """
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self._shared: httpx2.Client | None = None
-        self._shared_async: httpx2.AsyncClient | None = None
+    def __init__(self, server: Server | Servers) -> None:
+        self.servers = Servers.at(server)
+        self._shared: dict[Server, httpx2.Client] | None = None
+        self._shared_async: dict[Server, httpx2.AsyncClient] | None = None
 
     async def send(self, request: ServerRequest) -> ServerReply:
-        """One exchange."""
-        with connection_errors(self.server.address, self.server.ca):
-            if self._shared_async is not None:
-                response = await self._shared_async.request(**request.arguments())
-            else:
-                async with self.server.async_client() as client:
-                    response = await client.request(**request.arguments())
-        return read_reply(response, *request.members)
+        """One exchange, at each address once if need be."""
+        attempts = Attempts(self.servers, is_repeatable=request.is_repeatable)
+        for server in attempts:
+            try:
+                with connection_errors(server.address, server.ca):
+                    response = await self._request_async(server, request)
+                return self._read(response, request)
+            except (ServerUnreachable, Unauthorized) as error:
+                attempts.note_failure(server, error)
+        raise AssertionError("attempts end with an error")
+
+    async def _request_async(self, server: Server, request: ServerRequest) -> httpx2.Response:
+        if self._shared_async is None:
+            async with server.async_client() as client:
+                return await client.request(**request.arguments())
+        if server not in self._shared_async:
+            self._shared_async[server] = server.async_client()
+        return await self._shared_async[server].request(**request.arguments())
+
+    def _read(self, response: httpx2.Response, request: ServerRequest) -> ServerReply:
+        reply = read_reply(response, *request.members)
+        if request.path != _OPEN_PATH:
+            self.servers.note_accepted()
+        return reply
 
     async def send_until_answered(
         self,
@@ -136,18 +163,30 @@ class HttpClient:
                 is_first = False
                 if on_failure is not None:
                     on_failure(error)
+                else:
+                    self.servers.tell_refusal_once(error)
                 delay = delay_after(error, delays)
             await asyncio.sleep(delay)
 
     def send_blocking(self, request: ServerRequest) -> ServerReply:
-        """One exchange, from a thread."""
-        with connection_errors(self.server.address, self.server.ca):
-            if self._shared is not None:
-                response = self._shared.request(**request.arguments())
-            else:
-                with self.server.client() as client:
-                    response = client.request(**request.arguments())
-        return read_reply(response, *request.members)
+        """As `send`, from a thread."""
+        attempts = Attempts(self.servers, is_repeatable=request.is_repeatable)
+        for server in attempts:
+            try:
+                with connection_errors(server.address, server.ca):
+                    response = self._request_blocking(server, request)
+                return self._read(response, request)
+            except (ServerUnreachable, Unauthorized) as error:
+                attempts.note_failure(server, error)
+        raise AssertionError("attempts end with an error")
+
+    def _request_blocking(self, server: Server, request: ServerRequest) -> httpx2.Response:
+        if self._shared is None:
+            with server.client() as client:
+                return client.request(**request.arguments())
+        if server not in self._shared:
+            self._shared[server] = server.client()
+        return self._shared[server].request(**request.arguments())
 
     def send_blocking_within(self, seconds: float, request: ServerRequest) -> ServerReply:
         """Retries from a thread. Raises ServerUnreachable when the next attempt would be late."""
@@ -163,7 +202,7 @@ class HttpClient:
             time.sleep(delay)
 
     def __enter__(self) -> Self:
-        self._shared = self.server.client()
+        self._shared = {}
         return self
 
     def __exit__(
@@ -172,12 +211,12 @@ class HttpClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._shared is not None:
-            self._shared.close()
-            self._shared = None
+        shared, self._shared = self._shared or {}, None
+        for client in shared.values():
+            client.close()
 
     async def __aenter__(self) -> Self:
-        self._shared_async = self.server.async_client()
+        self._shared_async = {}
         return self
 
     async def __aexit__(
@@ -186,9 +225,9 @@ class HttpClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._shared_async is not None:
-            await self._shared_async.aclose()
-            self._shared_async = None
+        shared, self._shared_async = self._shared_async or {}, None
+        for client in shared.values():
+            await client.aclose()
 
 
 @contextmanager
@@ -200,10 +239,12 @@ def connection_errors(address: str, ca: str | None = None) -> Iterator[None]:
         problem = tls_problem(error, address, ca)
         if problem is not None:
             raise TlsFailed(problem) from error
-        raise ServerUnreachable(
+        unreachable = ServerUnreachable(
             f"no answer from {address}: {str(error) or type(error).__name__}",
             hint="is the server running? `shiftboss serve` starts one; SHIFTBOSS_URL names it",
-        ) from error
+        )
+        unreachable.is_unchanged = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+        raise unreachable from error
 
 
 def read_reply(response: httpx2.Response, *members: str) -> ServerReply:

@@ -1,4 +1,4 @@
-"""The address of the server, its token, and how connections to it are opened."""
+"""One address of the server, its token, and how connections to it are opened."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from shiftboss.client.addresses import checked_addresses
 from shiftboss.client.errors import bad_authorities
 from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest
@@ -39,12 +40,14 @@ class Server:
         """The defaults come from SHIFTBOSS_URL, SHIFTBOSS_TOKEN and SHIFTBOSS_CA."""
         address = address or os.environ.get("SHIFTBOSS_URL") or ADDRESS
         token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
-        _check_address(address)
+        address, *others = checked_addresses(address)
+        if others:
+            raise InvalidRequest("server: only one address can be used here", field="server")
         if not (token.isascii() and token.isprintable()):
             raise InvalidRequest("token: must be printable ASCII characters", field="token")
         # A courier may need it in another folder.
         file = None if ca is None else str(Path(ca).absolute())
-        server = cls(address.rstrip("/"), token or None, file)
+        server = cls(address, token or None, file)
         server.tls_context()  # an unusable file is said at once
         return server
 
@@ -76,20 +79,6 @@ class Server:
     @property
     def _is_local(self) -> bool:
         return is_loopback(urlsplit(self.address).hostname or "")
-
-
-def _check_address(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise InvalidRequest(
-            f"server: {address!r} is not the address of a server",
-            field="server",
-            hint=f"give it as {ADDRESS}, or set SHIFTBOSS_URL",
-        )
 
 
 @cache

@@ -20,8 +20,9 @@ from shiftboss.client.http_client import (
     swarm_path,
 )
 from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Attempts, Servers
 from shiftboss.defaults import STREAM_SILENCE_SECONDS
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import ShiftbossError, Unauthorized
 
 log = logging.getLogger(__name__)
 
@@ -31,39 +32,46 @@ _STREAM_TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0, read=STREAM_SILENCE_S
 class SwarmEvents:
     """Reconnects with the id of the last event, so that none is missed and none comes twice."""
 
-    def __init__(self, server: Server, swarm_id: str, since_event_id: int) -> None:
-        self._server = server
+    def __init__(self, server: Server | Servers, swarm_id: str, since_event_id: int) -> None:
+        self._servers = Servers.at(server)
         self._path = swarm_path(swarm_id, "events")
         self._last = since_event_id
         self._was_connected = False
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
         """Without end. Raises what the server refuses. Raises ServerUnreachable only if the first
-        connection fails."""
+        connection fails, at every address."""
         delays = backoff_delays()
         while True:
             try:
-                async with aclosing(self._connection()) as events:
-                    async for event in events:
-                        delays = backoff_delays()
-                        yield event
+                for server in (attempts := Attempts(self._servers, is_repeatable=True)):
+                    try:
+                        async with aclosing(self._connection(server)) as events:
+                            async for event in events:
+                                delays = backoff_delays()
+                                yield event
+                        break
+                    except (ServerUnreachable, Unauthorized) as error:
+                        attempts.note_failure(server, error)
             except ServerUnreachable as error:
                 if not self._was_connected:
                     raise
                 log.info("events after %s: %s; trying again", self._last, error.detail)
+                self._servers.tell_refusal_once(error)
                 await asyncio.sleep(delay_after(error, delays))
             else:
                 await asyncio.sleep(next(delays))
 
-    async def _connection(self) -> AsyncGenerator[dict[str, Any], None]:
+    async def _connection(self, server: Server) -> AsyncGenerator[dict[str, Any], None]:
         since = {"since_event_id": self._last}
-        with connection_errors(self._server.address, self._server.ca):
+        with connection_errors(server.address, server.ca):
             async with (
-                self._server.async_client() as client,
+                server.async_client() as client,
                 client.stream("GET", self._path, params=since, timeout=_STREAM_TIMEOUT) as response,
             ):
                 await _check(response)
                 self._was_connected = True
+                self._servers.note_accepted()
                 async for sent in httpx2.EventSource(response):
                     if sent.data:
                         self._last = int(sent.id)
@@ -76,8 +84,8 @@ class OtherSwarms:
 
     CONNECTED: Final = "connected"
 
-    def __init__(self, server: Server, on_event: Callable[[str], None]) -> None:
-        self._server = server
+    def __init__(self, server: Server | Servers, on_event: Callable[[str], None]) -> None:
+        self._servers = Servers.at(server)
         self._on_event = on_event
         self._following: dict[str, asyncio.Task[None]] = {}
 
@@ -96,9 +104,9 @@ class OtherSwarms:
         """Ends if the server refuses, for example because the swarm was deleted."""
         request = ServerRequest(path=swarm_path(swarm_id, "status"), members=("last_event_id",))
         try:
-            status = await HttpClient(self._server).send_until_answered(request)
+            status = await HttpClient(self._servers).send_until_answered(request)
             self._on_event(self.CONNECTED)
-            events = SwarmEvents(self._server, swarm_id, status.answer["last_event_id"])
+            events = SwarmEvents(self._servers, swarm_id, status.answer["last_event_id"])
             for pause in backoff_delays():
                 try:
                     async for event in events.follow():

@@ -13,7 +13,8 @@ from shiftboss.errors import ShiftbossError
 class DoctorClient(Protocol):
     """The client that the doctor uses. It raises ShiftbossError."""
 
-    address: str
+    @property
+    def address(self) -> str: ...
 
     def get(self, path: str) -> bytes: ...
 

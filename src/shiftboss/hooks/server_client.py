@@ -19,28 +19,38 @@ class HookServerUnreachable(Exception):
 
 
 def call_server(contract: LocalContract, operation: str, **members: object) -> dict[str, Any]:
-    """Call an operation of the bus for the task. Raises HookServerUnreachable."""
+    """Call an operation of the bus for the task, at the first of its servers that answers. Raises
+    HookServerUnreachable."""
+    body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
+    failure = HookServerUnreachable("the contract names no server")
+    for address in (contract.server_url or "").split(","):
+        try:
+            if address:
+                return _call(address, operation, json.dumps(body))
+        except HookServerUnreachable as error:
+            failure = error
+    raise failure
+
+
+def _call(address: str, operation: str, body: str) -> dict[str, Any]:
     import http.client  # late: most hooks need no server
     from urllib.parse import urlsplit
 
     from shiftboss.system.tls import open_connection, tls_problem
 
-    if contract.server_url is None:
-        raise HookServerUnreachable("the contract names no server")
     try:
-        url = urlsplit(contract.server_url)
+        url = urlsplit(address)
         connection = open_connection(url, _SECONDS)
         try:
-            body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
             path = f"{url.path.rstrip('/')}/bus/{operation}"
-            connection.request("POST", path, json.dumps(body), _headers())
+            connection.request("POST", path, body, _headers())
             response = connection.getresponse()
             text = response.read(_BYTES_MAX)
         finally:
             connection.close()
         answer = json.loads(text) if response.status == http.client.OK else None
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        problem = tls_problem(error, contract.server_url)
+        problem = tls_problem(error, address)
         raise HookServerUnreachable(problem.detail if problem else str(error)) from error
     if not isinstance(answer, dict):
         raise HookServerUnreachable(f"the server answered with status {response.status}")

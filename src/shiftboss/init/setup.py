@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.agents.registry import AGENTS, brands
+from shiftboss.agents.repository_settings import RepositoryServer
 from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.errors import InvalidRequest
 from shiftboss.init.files import PlannedChange, read_if_there
@@ -47,11 +49,15 @@ class Proposal(NamedTuple):
     left: list[str]
 
 
-def propose(folder: Path, asked: Collection[str] = ()) -> Proposal:
-    """Everything that is missing. Raises InvalidRequest for a file that cannot be changed."""
+def propose(
+    folder: Path, asked: Collection[str] = (), server: RepositoryServer | None = None
+) -> Proposal:
+    """Everything that is missing. `server` is the one that the agents are to use; without it they
+    stay with the one they have. Raises InvalidRequest for a file that cannot be changed."""
     files = _RepositoryFiles(folder)
     chosen = _choose_agents(folder, files, asked)
-    for edit in [*_common_edits(lambda: draft_for(folder)), *_agent_edits(folder, chosen)]:
+    edits = _common_edits(lambda: draft_for(folder)), _agent_edits(folder, chosen, server)
+    for edit in chain(*edits):
         _apply_edit(files, edit, edit.with_ours)
     return Proposal(chosen, files.changes(), [])
 
@@ -160,9 +166,11 @@ def _has_ours(edit: FileEdit, text: str) -> bool:
         return True  # our markers, but broken: reported when the file is to be changed
 
 
-def _agent_edits(folder: Path, kinds: Iterable[str]) -> list[FileEdit]:
+def _agent_edits(
+    folder: Path, kinds: Iterable[str], server: RepositoryServer | None = None
+) -> list[FileEdit]:
     names = {entry.name for entry in folder.iterdir()}
-    return [edit for kind in kinds for edit in AGENTS[kind].setup_files(names)]
+    return [edit for kind in kinds for edit in AGENTS[kind].setup_files(names, server)]
 
 
 def _common_edits(draft: Callable[[], str]) -> Sequence[FileEdit]:

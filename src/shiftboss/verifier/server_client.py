@@ -10,7 +10,7 @@ import httpx2
 
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerReply, ServerRequest
-from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.fields import Answer
 
@@ -22,7 +22,9 @@ ANSWER_SECONDS: Final = 10.0
 class VerifierClient:
     """Every call raises what the server refuses. `on_lost` is called once per outage."""
 
-    def __init__(self, server: Server, operator_token: str, on_lost: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: Servers, operator_token: str, on_lost: Callable[[str], None]
+    ) -> None:
         self._http = HttpClient(server)
         self._headers = {"Shiftboss-Operator": operator_token}
         self._on_lost = on_lost

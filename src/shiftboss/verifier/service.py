@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.errors import EvidenceUnavailable, InvalidRequest, ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.checks.verifier import Verifier
@@ -56,7 +56,7 @@ class VerifierService:
         self._on_verified = on_verified
 
     async def run(self, at_once: int) -> None:
-        """Run until cancelled. Raises what the server refuses, such as a wrong token."""
+        """Run until cancelled. Raises what the server refuses, such as a wrong operator's token."""
         loops = [asyncio.create_task(self._take_claims()) for _ in range(at_once)]
         try:
             await asyncio.gather(*loops)
@@ -123,7 +123,7 @@ def _unable(report: VerdictRequest) -> str | None:
 
 
 async def run_verifier(
-    server: Server,
+    server: Servers,
     operator_token: str,
     name: str,
     folder: Path,

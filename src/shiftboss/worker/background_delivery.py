@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.client.backoff import backoff_delays
-from shiftboss.client.server_address import Server
-from shiftboss.defaults import CA_VARIABLE, TOKEN_VARIABLE
+from shiftboss.client.servers import Servers
+from shiftboss.defaults import CA_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from shiftboss.system.file_locks import LockHeldError
 from shiftboss.system.processes import python_argv
 from shiftboss.worker.delivery import OutboxDelivery
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 COURIER_SECONDS_MAX: Final = 24 * 60 * 60
 
-_couriers_at_exit: dict[Path, Server] = {}
+_couriers_at_exit: dict[Path, Servers] = {}
 
 
 class BackgroundDelivery:
@@ -73,17 +73,17 @@ class BackgroundDelivery:
             return True
 
 
-def start_courier_at_exit(outbox: Outbox, server: Server) -> None:
+def start_courier_at_exit(outbox: Outbox, servers: Servers) -> None:
     """When this process ends, start a courier if reports still wait in the outbox."""
     if os.environ.get("SHIFTBOSS_COURIER") != "0":
-        _couriers_at_exit[outbox.folder] = server
+        _couriers_at_exit[outbox.folder] = servers
 
 
 def start_courier_now(outbox: Outbox) -> None:
     """Do now, instead of at exit, what `start_courier_at_exit` has promised."""
-    server = _couriers_at_exit.pop(outbox.folder, None)
-    if server is not None and outbox.files():
-        _start_courier(outbox, server)
+    servers = _couriers_at_exit.pop(outbox.folder, None)
+    if servers is not None and outbox.files():
+        _start_courier(outbox, servers)
 
 
 @atexit.register
@@ -96,13 +96,11 @@ def _start_all_couriers() -> None:
             log.exception("reports may stay in %s", folder)
 
 
-def _start_courier(outbox: Outbox, server: Server) -> None:
-    access = {TOKEN_VARIABLE: server.token} if server.token else {}
-    access |= {CA_VARIABLE: server.ca} if server.ca else {}
+def _start_courier(outbox: Outbox, servers: Servers) -> None:
     try:
         subprocess.run(
-            python_argv("shiftboss.worker.courier", str(outbox.folder), server.address),
-            env=os.environ | access,
+            python_argv("shiftboss.worker.courier", str(outbox.folder), str(servers.addresses)),
+            env=_environment(servers),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -113,10 +111,24 @@ def _start_courier(outbox: Outbox, server: Server) -> None:
         log.warning("reports stay in %s: the courier did not start: %s", outbox.folder, error)
 
 
+def _environment(servers: Servers) -> dict[str, str]:
+    """The token is in no argument, which other users can read. A file is named rather than read:
+    the courier outlives tokens."""
+    environment = dict(os.environ)
+    if servers.token_file is not None:
+        environment.pop(TOKEN_VARIABLE, None)
+        environment[TOKEN_FILE_VARIABLE] = str(servers.token_file.absolute())
+    elif servers.token is not None:
+        environment[TOKEN_VARIABLE] = servers.token
+    if servers.current.ca is not None:
+        environment[CA_VARIABLE] = servers.current.ca
+    return environment
+
+
 def run_courier(folder: str, address: str) -> None:
     """Deliver until the outbox is empty, for a day at most. One courier per outbox."""
     outbox = Outbox(Path(folder))
-    delivery = OutboxDelivery(outbox, Server.at(address))
+    delivery = OutboxDelivery(outbox, Servers.at(address))
     deadline = time.monotonic() + COURIER_SECONDS_MAX
     # Checked again after the lock is released: a second courier that found it held has left.
     while outbox.files() and time.monotonic() < deadline:

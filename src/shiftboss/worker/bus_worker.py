@@ -6,13 +6,14 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import validated
-from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.errors import Conflict, InvalidRequest, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, LEASE_SECONDS_MAX, RegisterWorkerRequest
 from shiftboss.worker.bus_task import (
@@ -38,14 +39,19 @@ class BusWorker:
     the caller holds a task, heartbeats keep its lease. An error that leaves the loop reports the
     task as failed, and so does leaving the loop without a result. Without `async with` the loop
     works as well, but then an error that is caught outside of it is not reported.
+
+    `server` is an address, or several of servers that share a database: a list, or a string with
+    commas. The worker stays with the one that answers. `token_file` is read again when the server
+    refuses the token.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        server: str | None = None,
+        server: str | Sequence[str] | Servers | None = None,
         token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
         ca: str | os.PathLike[str] | None = None,
         swarm_id: str | None = None,
         heartbeat_seconds: float | None = None,
@@ -54,7 +60,7 @@ class BusWorker:
         self.name = request.name
         self.swarm_id = request.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
-        self._client = BusClient(Server.at(server, token, ca), request.swarm_id)
+        self._client = BusClient(Servers.at(server, token, token_file, ca), request.swarm_id)
         self._is_managed = False
         self._sessions: list[BusSession] = []
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.client.backoff import Deadline
-from shiftboss.client.errors import ServerUnreachable, UnrecognizedReply
+from shiftboss.client.errors import ServerUnreachable, TokenRefused, UnrecognizedReply
 from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path
-from shiftboss.client.server_address import TIMEOUT, Server
+from shiftboss.client.server_address import TIMEOUT
+from shiftboss.client.servers import Servers
 from shiftboss.errors import Conflict, InvalidRequest, ShiftbossError, UnknownPacket
 from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.checkpoints import remove_checkpoints
@@ -33,9 +34,9 @@ class OutboxDelivery:
     whether some reports had to wait although it did; `retry_after_seconds`, how long the server
     asked to wait."""
 
-    def __init__(self, outbox: Outbox, server: Server) -> None:
+    def __init__(self, outbox: Outbox, servers: Servers) -> None:
         self.outbox = outbox
-        self.server = server
+        self.servers = servers
         self.is_connected = True
         self.has_blocked_reports = False
         self.retry_after_seconds = 0.0
@@ -70,7 +71,7 @@ class OutboxDelivery:
             members=("status", "workers"),
             timeout=deadline.timeout() if deadline else TIMEOUT,
         )
-        return HttpClient(self.server).send_blocking(request).answer
+        return HttpClient(self.servers).send_blocking(request).answer
 
     @contextmanager
     def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
@@ -78,7 +79,7 @@ class OutboxDelivery:
         lock_wait = LOCK_WAIT_SECONDS
         if deadline is not None:
             lock_wait = min(lock_wait, deadline.seconds_left())
-        with HttpClient(self.server) as client:
+        with HttpClient(self.servers) as client:
             delivery_round = DeliveryRound(self.outbox, client, deadline)
             try:
                 with self._tracking_connection(), self.outbox.delivering(lock_wait):
@@ -101,7 +102,7 @@ class OutboxDelivery:
             if isinstance(error, ServerUnreachable):
                 self.retry_after_seconds = error.retry_after_seconds
             # A server that is down needs no warning: that is what the outbox is for.
-            if isinstance(error, UnrecognizedReply | OSError):
+            if isinstance(error, UnrecognizedReply | TokenRefused | OSError):
                 self._warn(str(error))
             raise
         except ShiftbossError:
@@ -114,7 +115,7 @@ class OutboxDelivery:
         if reason not in self._warned_of:
             self._warned_of.add(reason)
             log.warning(
-                "reports for %s wait in %s: %s", self.server.address, self.outbox.folder, reason
+                "reports for %s wait in %s: %s", self.servers.address, self.outbox.folder, reason
             )
 
     def _clean_up(self, swarm_id: str, deadline: Deadline | None) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from shiftboss.client.backoff import Deadline
 from shiftboss.client.http_client import new_idempotency_key
-from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.protocol.fields import SwarmId, TasksCompleted
 from shiftboss.protocol.packets import (
     CompleteRequest,
@@ -68,10 +68,10 @@ class PacketProgress(RegisterRequest):
 class Reporter:
     """The reports of one packet. Not thread-safe: the worker calls it from one thread."""
 
-    def __init__(self, packet: RegisterRequest, server: Server) -> None:
+    def __init__(self, packet: RegisterRequest, servers: Servers) -> None:
         self._journal = ReportJournal(packet.worktree, packet.packet_id, packet.packet_name)
         self._outbox = self._journal.outbox
-        self._delivery = OutboxDelivery(self._outbox, server)
+        self._delivery = OutboxDelivery(self._outbox, servers)
         self._background = BackgroundDelivery(self._delivery)
         self._warned_of: frozenset[str] = frozenset()
 
@@ -89,7 +89,7 @@ class Reporter:
         )
         checkpoint = None if keep_checkpoint else _checkpoint(packet, report)
         recorded = self._journal.record(entry, checkpoint)
-        start_courier_at_exit(self._outbox, self._delivery.server)
+        start_courier_at_exit(self._outbox, self._delivery.servers)
         return recorded
 
     def deliver(

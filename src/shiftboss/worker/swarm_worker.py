@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from shiftboss.client.backoff import Deadline
 from shiftboss.client.http_client import validated
-from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.errors import ShiftbossError, UnknownPacket
 from shiftboss.protocol.packets import (
     CompleteRequest,
@@ -46,6 +46,10 @@ class SwarmWorker:
     A server that is down does not block the worker: the answer is then `{"acknowledged": False,
     "queued": True, ...}`, and the report is delivered later, in order and once. If the server
     refuses a report, the call raises an error of `shiftboss.errors` and undoes the checkpoint.
+
+    `server` is an address, or several of servers that share a database: a list, or a string with
+    commas. The worker stays with the one that answers. `token_file` is read again when the server
+    refuses the token.
     """
 
     def __init__(
@@ -56,8 +60,9 @@ class SwarmWorker:
         worktree: str | os.PathLike[str],
         tasks_total: int,
         *,
-        server: str | None = None,
+        server: str | Sequence[str] | Servers | None = None,
         token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
         ca: str | os.PathLike[str] | None = None,
     ) -> None:
         self.swarm_id = swarm_id
@@ -66,7 +71,7 @@ class SwarmWorker:
         self.worktree = os.fspath(worktree)
         self.tasks_total = tasks_total
         self.tasks_completed = 0
-        self._server = Server.at(server, token, ca)
+        self._servers = Servers.at(server, token, token_file, ca)
         self._reporter: Reporter | None = None
         # One thread: reports keep their order, and a cancelled call is still carried out.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")
@@ -233,7 +238,7 @@ class SwarmWorker:
 
     def _reporter_of(self, packet: RegisterRequest) -> Reporter:
         if self._reporter is None:
-            self._reporter = Reporter(packet, self._server)
+            self._reporter = Reporter(packet, self._servers)
         return self._reporter
 
 

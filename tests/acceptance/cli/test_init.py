@@ -21,7 +21,7 @@ ALL = {
     ".codex/config.toml",
     ".codex/hooks.json",
     "opencode.json",
-    ".opencode/plugins/shiftboss.js",
+    ".opencode/plugin/shiftboss.js",
     ".gemini/settings.json",
 }
 SERVER = {"type": "http", "url": "http://127.0.0.1:7432/mcp"}

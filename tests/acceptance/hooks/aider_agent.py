@@ -11,6 +11,7 @@ from shiftboss.agents.agent import Agent, HookAnswer, StopHook, ToolHook
 if TYPE_CHECKING:
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
+    from shiftboss.agents.repository_settings import RepositoryServer
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 
@@ -61,7 +62,11 @@ class Aider(Agent):
 
         return CommandOutput(settings)
 
-    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+    def setup_files(
+        self,
+        names: Collection[str],  # noqa: ARG002
+        server: RepositoryServer | None = None,  # noqa: ARG002
+    ) -> list[FileEdit]:
         from shiftboss.agents.repository_settings import stop_hook, tool_hook
         from shiftboss.rules.documents.file_edits import JsonFile
 

@@ -89,7 +89,7 @@ def test_a_stop_hook_is_silent_when_the_run_of_its_work_tree_is_over(
 
 @pytest.mark.skipif(NODE is None, reason="there is no node")
 def test_the_opencode_plugin_is_silent_where_shiftboss_is_not_installed(repository: Path) -> None:
-    plugin = repository / ".opencode/plugins/shiftboss.js"
+    plugin = repository / ".opencode/plugin/shiftboss.js"
     script = (
         f"const {{ Shiftboss }} = await import({json.dumps(str(plugin))});"
         "const hooks = await Shiftboss({ directory: process.cwd() });"

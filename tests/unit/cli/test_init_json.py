@@ -156,16 +156,16 @@ def test_other_hooks_are_kept_and_ours_are_recognised_among_them() -> None:
 
 def test_hooks_of_an_older_version_are_replaced() -> None:
     settings = AGENTS["claude"].setup_files(())[1]
-    fresh = settings.with_ours(None)
+    fresh = settings.with_ours(None) or ""
     older = fresh
     for kind in ("pre-tool-use", "stop"):
         older = older.replace(hook_command(kind), f"shiftboss hook {kind}")
     assert older != fresh
-    assert json.loads(settings.with_ours(older)) == json.loads(fresh)
+    assert json.loads(settings.with_ours(older) or "") == json.loads(fresh)
     # A user has put another command beside it: that entry is theirs.
     mixed = json.loads(older)
     mixed["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
-    renewed = json.loads(settings.with_ours(json.dumps(mixed)))
+    renewed = json.loads(settings.with_ours(json.dumps(mixed)) or "")
     assert renewed["hooks"]["Stop"] == mixed["hooks"]["Stop"]
 
 

@@ -71,7 +71,7 @@ def test_the_page_for_agents_is_short() -> None:
 def test_a_toml_file_keeps_its_contents_or_is_refused() -> None:
     edit = AGENTS["codex"].setup_files(())[0]
     text = 'model = "x"\n\n[mcp_servers.other]\nurl = "y"'
-    added = edit.with_ours(text)
+    added = edit.with_ours(text) or ""
     assert edit.with_ours(added) == added
     assert edit.without_ours(added) == text
     own = '[mcp_servers.shiftboss]\nurl = "http://elsewhere/mcp"\n'

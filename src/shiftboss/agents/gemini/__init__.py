@@ -11,6 +11,7 @@ from shiftboss.agents.agent import Agent, HookAnswer, StopHook, ToolHook
 if TYPE_CHECKING:
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
+    from shiftboss.agents.repository_settings import RepositoryServer
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 
@@ -46,22 +47,32 @@ class Gemini(Agent):
 
         return GeminiOutput(settings)
 
-    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+    def setup_files(
+        self,
+        names: Collection[str],  # noqa: ARG002
+        server: RepositoryServer | None = None,
+    ) -> list[FileEdit]:
         from shiftboss.agents.launch import TOOL_SECONDS
         from shiftboss.agents.repository_settings import (
+            LOCAL_SERVER,
             REPOSITORY_HOOK_SECONDS,
             mcp_server,
             stop_hook,
             tool_hook,
         )
-        from shiftboss.defaults import ADDRESS
+        from shiftboss.defaults import MCP_URL_VARIABLE, TOKEN_VARIABLE
         from shiftboss.rules.documents.file_edits import HookEntry, JsonFile, Member
 
         # In a run these settings take precedence over those of the run, so that the address has to
         # come from a variable of the run. Times are in milliseconds.
-        url = f"${{SHIFTBOSS_URL:-{ADDRESS}}}/mcp"
+        server = server or LOCAL_SERVER
+        settings = {
+            "httpUrl": f"${{{MCP_URL_VARIABLE}:-{server.mcp_url}}}",
+            "timeout": TOOL_SECONDS * 1000,
+            **server.headers(f"${{{TOKEN_VARIABLE}}}"),
+        }
         parts: list[Member | HookEntry] = [
-            mcp_server("mcpServers", {"httpUrl": url, "timeout": TOOL_SECONDS * 1000}),
+            mcp_server("mcpServers", settings, server, url="httpUrl"),
             tool_hook("BeforeTool", "gemini-before-tool", ".*", REPOSITORY_HOOK_SECONDS * 1000),
             stop_hook("AfterAgent", "gemini-after-agent", REPOSITORY_HOOK_SECONDS * 1000),
         ]

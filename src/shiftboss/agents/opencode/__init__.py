@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
+    from shiftboss.agents.repository_settings import RepositoryServer
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 
@@ -57,27 +58,37 @@ class Opencode(Agent):
         argv = [*(settings.command or [self.program]), "--session", session]
         return ResumeCommand(argv, {"OPENCODE_DB": str(sessions_file(scratch))})
 
-    def setup_files(self, names: Collection[str]) -> list[FileEdit]:
+    def setup_files(
+        self, names: Collection[str], server: RepositoryServer | None = None
+    ) -> list[FileEdit]:
         from pathlib import Path
 
         from shiftboss.agents.launch import TOOL_SECONDS
-        from shiftboss.agents.repository_settings import LOCAL_MCP_URL, mcp_server
-        from shiftboss.rules.documents.file_edits import JsonFile, WholeFile
+        from shiftboss.agents.repository_settings import LOCAL_SERVER, mcp_server
+        from shiftboss.defaults import TOKEN_VARIABLE
+        from shiftboss.rules.documents.file_edits import FormerFile, JsonFile, WholeFile
         from shiftboss.rules.documents.text_blocks import sealed
 
         has_jsonc = "opencode.jsonc" in names and "opencode.json" not in names
-        server = {
+        server = server or LOCAL_SERVER
+        settings = {
             "type": "remote",
-            "url": LOCAL_MCP_URL,
+            "url": server.mcp_url,
             "oauth": False,
             "timeout": TOOL_SECONDS * 1000,
+            # It could name a file, but does not even start for a colleague without that file.
+            **server.headers(f"{{env:{TOKEN_VARIABLE}}}"),
         }
         plugin = Path(__file__).with_name("repository_plugin.js").read_text(encoding="utf-8")
         return [
             JsonFile(
-                "opencode.jsonc" if has_jsonc else "opencode.json", [mcp_server("mcp", server)]
+                "opencode.jsonc" if has_jsonc else "opencode.json",
+                [mcp_server("mcp", settings, server)],
             ),
-            WholeFile(".opencode/plugins/shiftboss.js", sealed(plugin, "//"), "//"),
+            # Every 1.x loads plugins from this folder. The one that is documented since 1.1, with
+            # an s, keeps a 1.0 from starting.
+            WholeFile(".opencode/plugin/shiftboss.js", sealed(plugin, "//"), "//"),
+            FormerFile(".opencode/plugins/shiftboss.js", "//"),
         ]
 
 

@@ -8,21 +8,28 @@ clients read problem documents with `shiftboss.client.errors`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from shiftboss.client.addresses import Addresses, split_addresses
 from shiftboss.client.errors import bad_authorities, is_problem, parse_json_object
-from shiftboss.defaults import ADDRESS, STATE_FOLDER
+from shiftboss.client.token_files import BadToken, TokenSource, read_token_file
+from shiftboss.defaults import ADDRESS, STATE_FOLDER, TOKEN_VARIABLE
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.loopback import is_loopback
 from shiftboss.system.tls import TlsProblem, open_connection, plain_http_problem, tls_problem
 
 ANSWER_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 3.0
 _DEFAULT_URL: Final = urlsplit(ADDRESS)
+
+T = TypeVar("T")
 
 
 class BadAddress(ShiftbossError):
@@ -67,30 +74,54 @@ class RequestRefused(ShiftbossError):
         self.http_status = int(problem.get("status", 0))
 
 
-class Client:
-    """Requests to one server. Each opens a connection of its own: a command makes one or two.
+class TokenNotAccepted(RequestRefused):
+    """Says whether a token was sent, and which: a wrong one and a missing one need different
+    steps."""
 
-    `looked_in`: nobody named the address, and this folder did not lead to a server.
+    title = "The server does not accept the token"
+
+    def __init__(self, document: bytes, problem: Mapping[str, Any], sent: TokenSource) -> None:
+        super().__init__(document, problem)
+        if sent.token is None:
+            self.hint = f"no token was sent: set {TOKEN_VARIABLE}, or give --token-file"
+        else:
+            self.hint = f"the token in {sent.name or 'use'} was sent; is it the current one?"
+
+
+class Client:
+    """Requests to the server. Each opens a connection of its own: a command makes one or two.
+
+    `address` may name several servers on one database: a request that fails at one of them goes to
+    the next. `looked_in`: nobody named the address, and this folder did not lead to a server.
     """
 
     def __init__(
         self,
         address: str = ADDRESS,
-        token: str | None = None,
+        token: str | TokenSource | None = None,
         operator_token: str | None = None,
         looked_in: Path | None = None,
     ) -> None:
-        self._url = _parse_address(address)
-        self.address = address.rstrip("/")
+        self._urls = {one: _parse_address(one) for one in split_addresses(address) or [address]}
+        self._addresses = Addresses(list(self._urls))
         self._looked_in = looked_in
+        self._token = token if isinstance(token, TokenSource) else TokenSource(token, None, "")
         self._headers = {"Accept": "application/json", "Connection": "close"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
         if operator_token is not None:
             self._headers["Shiftboss-Operator"] = operator_token
 
+    @property
+    def address(self) -> str:
+        """The one in use."""
+        return self._addresses.current
+
+    def move_on(self) -> None:
+        """Use the next address, because the one in use has become silent."""
+        self._addresses.move_on(self.address)
+
     def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
-        return self._read(self.open(path, query))
+        target = f"{path}?{urlencode(query)}" if query else path
+        return self._at_each_address(lambda: self._read(self._send("GET", target, ANSWER_SECONDS)))
 
     def post(
         self,
@@ -100,9 +131,13 @@ class Client:
         seconds: float = ANSWER_SECONDS,
     ) -> bytes:
         """`key` is an idempotency key: a request that is repeated under it counts once."""
-        with self.connection_errors(seconds):
-            response = self._send("POST", path, seconds, json.dumps(body).encode(), key)
-        return self._read(response)
+        # Without a second address nothing is repeated, so that no key is needed.
+        key = key or (os.urandom(16).hex() if len(self._addresses) > 1 else None)
+        return self._at_each_address(
+            lambda: self._read(
+                self._send("POST", path, seconds, json.dumps(body).encode(), key), seconds
+            )
+        )
 
     def call_bus(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""
@@ -116,11 +151,22 @@ class Client:
     ) -> HTTPResponse:
         """A response whose body is not read yet."""
         target = f"{path}?{urlencode(query)}" if query else path
-        with self.connection_errors():
-            return self._send("GET", target, silence_seconds)
+        return self._at_each_address(lambda: self._send("GET", target, silence_seconds))
 
-    def _read(self, response: HTTPResponse) -> bytes:
-        with self.connection_errors(), response:
+    def _at_each_address(self, exchange: Callable[[], T]) -> T:
+        """Each once, until one answers. Raises the error of the last."""
+        for _ in range(len(self._addresses) - 1):
+            address = self.address
+            try:
+                return exchange()
+            except (NoServer, NotShiftboss, RequestRefused) as error:
+                if isinstance(error, RequestRefused) and error.http_status < 500:
+                    raise
+                self._addresses.move_on(address)
+        return exchange()
+
+    def _read(self, response: HTTPResponse, seconds: float = ANSWER_SECONDS) -> bytes:
+        with self.connection_errors(seconds), response:
             return response.read()
 
     def _send(
@@ -133,10 +179,12 @@ class Client:
     ) -> HTTPResponse:
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         headers |= {"Idempotency-Key": key} if key else {}
-        response = self._exchange(method, target, silence_seconds, body, headers)
-        if response.status >= 300:
-            with response:
-                raise self._refusal(response.status, response.read())
+        headers |= {"Authorization": f"Bearer {self._token.token}"} if self._token.token else {}
+        with self.connection_errors(silence_seconds):
+            response = self._exchange(method, target, silence_seconds, body, headers)
+            if response.status >= 300:
+                with response:
+                    raise self._refusal(response.status, response.read())
         return response
 
     def _exchange(
@@ -147,12 +195,30 @@ class Client:
         body: bytes | None,
         headers: Mapping[str, str],
     ) -> HTTPResponse:
+        url = self._urls[self.address]
         try:
-            connection = open_connection(self._url, silence_seconds)
+            connection = open_connection(url, silence_seconds)
         except OSError as error:
             raise bad_authorities(None, error) from error
-        connection.request(method, self._url.path.rstrip("/") + target, body, headers)
+        if len(self._addresses) > 1:
+            # A machine that is gone does not even refuse, and another address may answer at once.
+            connection.timeout = min(silence_seconds, CONNECT_SECONDS)
+            connection.connect()
+            connection.sock.settimeout(silence_seconds)
+        connection.request(method, url.path.rstrip("/") + target, body, headers)
         return connection.getresponse()
+
+    def renew_token(self) -> bool:
+        """Whether the file of the token holds another one than before."""
+        if self._token.file is None:
+            return False
+        try:
+            token = read_token_file(self._token.file)
+        except BadToken:
+            return False
+        is_new = token != self._token.token
+        self._token = self._token._replace(token=token)
+        return is_new
 
     def close(self) -> None:
         """Release what the requests have opened: nothing, with a server."""
@@ -163,6 +229,8 @@ class Client:
             return NoSecureConnection(plain_http)
         problem = parse_json_object(body)
         if problem is not None and is_problem(problem) and "detail" in problem:
+            if status == HTTPStatus.UNAUTHORIZED:
+                return TokenNotAccepted(body, problem, self._token)
             return RequestRefused(body, problem)
         return NotShiftboss(
             f"{self.address} answered {status}, but not as a Shiftboss server does", status
@@ -193,14 +261,14 @@ class Client:
 
     def _closed_hint(self) -> str:
         hint = "see its log, then try again"
-        is_plain = self._url.scheme == "http"
+        is_plain = self._urls[self.address].scheme == "http"
         return f"{hint}; if it speaks TLS, use https://" if is_plain else hint
 
     def _nobody_listens(self) -> NoServer:
-        detail = f"no server at {self.address}"
+        detail = f"no server at {self._addresses}"
         if self._looked_in is not None:
             detail += f", and no {STATE_FOLDER} with a database in {self._looked_in} or above it"
-        return NoServer(detail, hint=_start_hint(self._url))
+        return NoServer(detail, hint=_start_hint(self._urls[self.address]))
 
 
 def _start_hint(url: SplitResult) -> str | None:

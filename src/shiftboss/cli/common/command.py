@@ -41,8 +41,8 @@ from shiftboss.cli.common.tokens import (
     find_operator_token,
     is_agent,
     read_operator_token,
-    read_token,
 )
+from shiftboss.client.token_files import find_token
 from shiftboss.errors import ShiftbossError
 
 Command = Callable[..., None]
@@ -105,7 +105,7 @@ class ServerSession:
             from shiftboss.cli.common.offline_client import OfflineClient
 
             return OfflineClient(target.database)
-        token = read_token(self._token_file)
+        token = find_token(self._token_file)
         return Client(target.address, token, looked_in=target.looked_in)
 
     @property
@@ -154,7 +154,7 @@ class ServerSession:
 
     def _operator_client(self) -> Client:
         operator_token = read_operator_token(self._operator_token_file, self._target.state)
-        return Client(self._target.address, read_token(self._token_file), operator_token)
+        return Client(self._target.address, find_token(self._token_file), operator_token)
 
     def call_maybe_as_operator(
         self, operation: str, operator_operation: str, swarm_id: str, /, **members: object

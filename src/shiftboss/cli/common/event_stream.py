@@ -14,6 +14,7 @@ from shiftboss.cli.common.client import (
     NoServer,
     NotShiftboss,
     RequestRefused,
+    TokenNotAccepted,
     swarm_path,
 )
 from shiftboss.defaults import STREAM_SILENCE_SECONDS
@@ -39,12 +40,13 @@ def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamE
 
 
 def follow_events(
-    client: Client, swarm_id: str, since: int, on_lost: Callable[[], None]
+    client: Client, swarm_id: str, since: int, on_lost: Callable[[str], None]
 ) -> Iterator[StreamEvent]:
     """The events up to now and then live ones, without end.
 
-    After a lost connection it continues after the last complete event, so that no event is missed
-    and none comes twice. Raises NoServer only if the first connection fails.
+    After a lost connection it continues after the last complete event, at another address if need
+    be, so that no event is missed and none comes twice. `on_lost` gets what it waits for then.
+    Raises NoServer only if the first connection fails.
     """
     stream = _open(client, swarm_id, since, follow=True)
     while True:
@@ -53,9 +55,9 @@ def follow_events(
                 since = event.id
                 yield event
         except NoServer:
-            pass
-        on_lost()
-        stream = _reopen(client, swarm_id, since)
+            client.move_on()
+        on_lost("connection lost; connecting again")
+        stream = _reopen(client, swarm_id, since, on_lost)
 
 
 def _open(client: Client, swarm_id: str, since: int, *, follow: bool) -> HTTPResponse:
@@ -63,14 +65,22 @@ def _open(client: Client, swarm_id: str, since: int, *, follow: bool) -> HTTPRes
     return client.open(swarm_path(swarm_id, "events"), query, STREAM_SILENCE_SECONDS)
 
 
-def _reopen(client: Client, swarm_id: str, since: int) -> HTTPResponse:
+def _reopen(
+    client: Client, swarm_id: str, since: int, on_lost: Callable[[str], None]
+) -> HTTPResponse:
     pause_seconds = PAUSE_SECONDS_FIRST
+    is_refusal_told = False
     while True:
         time.sleep(pause_seconds)
         try:
             return _open(client, swarm_id, since, follow=True)
         except NoServer:
             pass
+        except TokenNotAccepted as error:
+            # It was accepted before: it is being replaced.
+            if not client.renew_token() and not is_refusal_told:
+                on_lost(f"{error.detail}; waiting for another token; {error.hint}")
+                is_refusal_told = True
         except (RequestRefused, NotShiftboss) as error:
             # A proxy answers for itself while the server behind it starts.
             if error.http_status < 500:

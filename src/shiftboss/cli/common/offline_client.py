@@ -25,10 +25,14 @@ class OfflineClient(Client):
 
     def __init__(self, database: Path) -> None:
         super().__init__()
-        self.address = os.path.relpath(database)
         self._database = database
         self._server: OfflineServer | None = None
         self._has_answered = False
+
+    @property
+    def address(self) -> str:
+        """The file."""
+        return os.path.relpath(self._database)
 
     def open(
         self,

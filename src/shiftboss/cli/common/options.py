@@ -16,9 +16,9 @@ ServerUrl = Annotated[
     typer.Option(
         "--server",
         envvar="SHIFTBOSS_URL",
-        metavar="URL",
-        help="The address of the server. Default: the server of .shiftboss here or in a parent "
-        f"folder, else {ADDRESS}.",
+        metavar="URL[,URL]",
+        help="The address of the server, or several of servers on one database. Default: the "
+        f"server of .shiftboss here or in a parent folder, else {ADDRESS}.",
     ),
 ]
 TokenFile = Annotated[
@@ -26,8 +26,8 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A file with the server's token (mode 600). "
-        "Without it, the token comes from SHIFTBOSS_TOKEN.",
+        help="A file with the server's token (mode 600). Without it, the token comes from "
+        "SHIFTBOSS_TOKEN, or from the file that SHIFTBOSS_TOKEN_FILE names.",
     ),
 ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.cli.common.discovery import state_folders
+from shiftboss.client.token_files import BadToken, checked_token, find_token, read_token_file
 from shiftboss.defaults import (
     OPERATOR_TOKEN_FILE,
     OPERATOR_TOKEN_VARIABLE,
@@ -17,16 +18,9 @@ from shiftboss.defaults import (
 )
 from shiftboss.errors import ShiftbossError
 
-TOKEN_CHARACTERS_MAX: Final = 4096
 # The environment of a process, which Linux limits to a quarter of its stack: 2 MB by default.
 _SECRETS_BYTES_MAX: Final = 16 << 20
 _CHUNK_BYTES: Final = 65_536
-_GROUP_AND_OTHERS: Final = 0o077
-
-
-class BadToken(ShiftbossError):
-    code = "bad_token"
-    title = "The token cannot be used"
 
 
 class AgentIsNotOperator(ShiftbossError):
@@ -47,7 +41,12 @@ def is_agent() -> bool:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token from the file, or else from the environment; None if there is neither."""
+    """The token of a client, from the file or else from the environment; None without both."""
+    return find_token(token_file).token
+
+
+def read_server_token(token_file: Path | None) -> str | None:
+    """The token of a server: SHIFTBOSS_TOKEN_FILE is for clients only."""
     return _read(token_file, TOKEN_VARIABLE)
 
 
@@ -79,7 +78,7 @@ def find_operator_token(token_file: Path | None, state: Path | None = None) -> s
         return None
     if is_agent():
         raise AgentIsNotOperator
-    return _checked(_read_file(file), str(file))
+    return read_token_file(file)
 
 
 def _is_own_file(path: Path) -> bool:
@@ -116,39 +115,11 @@ def read_secrets(descriptor: int) -> ServerSecrets:
         secrets = ServerSecrets(**json.loads(received))
     except (ValueError, TypeError) as error:
         raise BadToken("standard input holds no secrets of a run") from error
-    return secrets._replace(operator_token=_checked(secrets.operator_token, "standard input"))
+    return secrets._replace(operator_token=checked_token(secrets.operator_token, "standard input"))
 
 
 def _read(token_file: Path | None, variable: str) -> str | None:
     if token_file is not None:
-        return _checked(_read_file(token_file), str(token_file))
+        return read_token_file(token_file)
     token = os.environ.get(variable, "").strip()
-    return _checked(token, variable) if token else None
-
-
-def _read_file(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            # The mode of the open file: the path may be replaced between check and read.
-            mode = os.fstat(file.fileno()).st_mode
-            if mode & _GROUP_AND_OTHERS:
-                raise BadToken(
-                    f"{path} can be read by other users",
-                    hint=f"run: chmod 600 {path}",
-                    field="token",
-                )
-            return file.read(TOKEN_CHARACTERS_MAX + 1).strip()
-    except OSError as error:
-        raise BadToken(f"cannot read the token file {path}: {error.strerror}") from error
-
-
-def _checked(token: str, source: str) -> str:
-    """A token is sent in a header, so it is one line of printable ASCII."""
-    if not token:
-        raise BadToken(f"{source} holds no token")
-    if len(token) > TOKEN_CHARACTERS_MAX or not token.isascii() or not token.isprintable():
-        raise BadToken(
-            f"the token in {source} cannot be used",
-            hint=f"it must be one line of up to {TOKEN_CHARACTERS_MAX} printable ASCII characters",
-        )
-    return token
+    return checked_token(token, variable) if token else None

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftboss.defaults import CA_VARIABLE, TASK_VARIABLE, TOKEN_VARIABLE
+from shiftboss.agents.launch import mcp_url
+from shiftboss.defaults import CA_VARIABLE, MCP_URL_VARIABLE, TASK_VARIABLE, TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
@@ -106,7 +107,7 @@ def prepare_workspace(
             "base": assignment.base,
             "branch": assignment.branch,
             "target": assignment.target,
-            "server_url": server.address,
+            "server_url": str(server.addresses),
             "claims": assignment.agent_claims,
         },
     )
@@ -124,6 +125,7 @@ def _environment(
     variables = {
         "SHIFTBOSS_CONTRACT": str(workspace.contract_file),
         "SHIFTBOSS_URL": workspace.server_url,
+        MCP_URL_VARIABLE: mcp_url(workspace),
         "SHIFTBOSS_SWARM": assignment.swarm_id,
         TASK_VARIABLE: assignment.bead_id,
         "SHIFTBOSS_WORKER": assignment.worker,

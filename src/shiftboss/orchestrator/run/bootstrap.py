@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.survey.policy_file import load_policy
@@ -39,7 +40,7 @@ class RunOptions:
     in the folder of the run, for people."""
 
     plan: Plan
-    server: Server | None
+    server: Server | Servers | None
     database: str
     policy: Path | None = None
     trees: Path | None = None
@@ -133,7 +134,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             run_server.server, swarm_id, run_server.operator_token, partial(progress.log, "")
         ) as client,
     ):
-        progress.log("", f"swarm {swarm_id} at {run_server.server.address}")
+        progress.log("", f"swarm {swarm_id} at {run_server.server.addresses}")
         yield RunContext(
             plan=options.plan,
             paths=paths,
@@ -147,7 +148,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             held_out=held_out,
             forge_secrets=forge_secrets,
             command_place=command_place(
-                None if options.server is None else options.server.address,
+                None if options.server is None else str(run_server.server.addresses),
                 options.database,
                 run_server.server.address,
                 Path.cwd(),

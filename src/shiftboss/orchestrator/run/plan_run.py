@@ -116,7 +116,7 @@ async def run_to_completion(
     """With `retry`, tasks that an earlier run gave up get one more attempt. With `wait`, the run
     stays while a task waits for a person."""
     with run.paths.lock("run"):
-        write_run_facts(run.paths.folder, run.plan_file, run.client.server.address)
+        write_run_facts(run.paths.folder, run.plan_file, str(run.client.server.addresses))
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)
         await task_starter.register_tasks()

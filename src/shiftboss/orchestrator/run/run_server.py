@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,8 @@ from shiftboss.client.errors import ServerBusy, ServerUnreachable, TlsFailed, Un
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.local_server import find_live_server
 from shiftboss.client.server_address import Server
-from shiftboss.defaults import OPERATOR_TOKEN_FILE
+from shiftboss.client.servers import Servers
+from shiftboss.defaults import OPERATOR_TOKEN_FILE, TOKEN_VARIABLE
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.server_process import (
     DATABASE_RELEASE_SECONDS,
@@ -38,7 +40,7 @@ _WITHOUT_IT: Final = "leave out --server and SHIFTBOSS_URL: then the run starts 
 class RunServer:
     """`operator_token` is None if the run does not know it."""
 
-    server: Server
+    server: Servers
     operator_token: str | None = field(default=None, repr=False)
 
 
@@ -47,8 +49,9 @@ async def server_for_run(options: ServerOptions, progress: Progress) -> AsyncIte
     """Yields the server. A server that was started here is restarted if it exits. If that fails too
     often, the body of the `async with` is cancelled and ServerDown is raised."""
     if options.server is not None and not options.own:
-        await _check_shared_server(options.server, progress)
-        yield RunServer(options.server, _operator_token_for(options, options.server.address))
+        shared = Servers.at(options.server)
+        await _check_shared_server(shared, progress)
+        yield RunServer(shared, _operator_token_for(options, str(shared.addresses)))
         return
     running = None if options.own else await _running_server(options, progress)
     process = ServerProcess(options, progress)
@@ -56,13 +59,15 @@ async def server_for_run(options: ServerOptions, progress: Progress) -> AsyncIte
         address, token = running.address, _operator_token_for(options, running.address)
         supervising = asyncio.create_task(process.take_over(address))
     else:
+        if os.environ.get(TOKEN_VARIABLE):
+            progress.log("", f"its server requires the token in {TOKEN_VARIABLE} of every client")
         address, token = await process.start(), process.operator_token
         supervising = asyncio.create_task(process.supervise())
     body = asyncio.current_task()
     assert body is not None
     supervising.add_done_callback(lambda task: None if task.cancelled() else body.cancel())
     try:
-        yield RunServer(Server(address, options.token), token)
+        yield RunServer(Servers([Server(address, options.token)]), token)
     except asyncio.CancelledError:
         if supervising.done() and not supervising.cancelled():
             body.uncancel()
@@ -74,7 +79,7 @@ async def server_for_run(options: ServerOptions, progress: Progress) -> AsyncIte
         await process.stop()
 
 
-async def _check_shared_server(server: Server, progress: Progress) -> None:
+async def _check_shared_server(server: Servers, progress: Progress) -> None:
     """Raises ServerDown, within seconds, if nothing answers or it is not a Shiftboss server."""
     request = ServerRequest(
         path="/health", members=("version", "store"), timeout=httpx2.Timeout(SHARED_SERVER_SECONDS)
@@ -87,7 +92,7 @@ async def _check_shared_server(server: Server, progress: Progress) -> None:
             return
         except UnrecognizedReply as error:
             raise ServerDown(
-                f"{server.address} answers, but it is not a Shiftboss server",
+                f"{server.addresses} answers, but it is not a Shiftboss server",
                 hint=f"correct the address, or {_WITHOUT_IT}",
             ) from error
         except TlsFailed as error:
@@ -95,10 +100,10 @@ async def _check_shared_server(server: Server, progress: Progress) -> None:
         except ServerUnreachable as error:
             if time.monotonic() + pause > deadline:
                 raise ServerDown(
-                    f"no server at {server.address}", hint=f"start it, or {_WITHOUT_IT}"
+                    f"no server at {server.addresses}", hint=f"start it, or {_WITHOUT_IT}"
                 ) from error
             if number == 0:
-                progress.log("", f"no answer from {server.address}; trying again")
+                progress.log("", f"no answer from {server.addresses}; trying again")
         else:
             return
         await asyncio.sleep(pause)

@@ -49,11 +49,9 @@ class RunWorker:
             pass
 
     async def run(self) -> None:
-        server = self._run.client.server
         async with BusWorker(
             self.name,
-            server=server.address,
-            token=server.token,
+            server=self._run.client.server,
             swarm_id=self._run.client.swarm_id,
             heartbeat_seconds=HEARTBEAT_SECONDS,
         ) as worker:

@@ -13,6 +13,7 @@ import httpx2
 from shiftboss.client.errors import ServerBusy, ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempotency_key
 from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE
 from shiftboss.errors import Forbidden, SchemaMismatch, SwarmExists
 
@@ -33,18 +34,18 @@ class RunServerClient:
 
     def __init__(
         self,
-        server: Server,
+        server: Server | Servers,
         swarm_id: str,
         operator_token: str | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
         """`report` gets a line when the server does not answer for long, and when it does again."""
-        self.server = server
+        self.server = Servers.at(server)
         self.swarm_id = swarm_id
         self._operator_token = operator_token
         self._runs_as_operator = operator_token is not None
-        self._outage = _Outage(server.address, report or (lambda _: None))
-        self._http = HttpClient(server)
+        self._outage = _Outage(self.server, report or (lambda _: None))
+        self._http = HttpClient(self.server)
 
     async def __aenter__(self) -> Self:
         await self._http.__aenter__()
@@ -126,7 +127,7 @@ class RunServerClient:
 
     def _may_not_spawn(self) -> Forbidden:
         return Forbidden(
-            f"only the operator may spawn tasks at {self.server.address}",
+            f"only the operator may spawn tasks at {self.server.addresses}",
             field="server",
             hint=f"{_SET_TOKEN}; or start it with `shiftboss serve --spawning everybody`; "
             f"{_OWN_SERVER}",
@@ -134,7 +135,7 @@ class RunServerClient:
 
     def _may_not_hold_out(self) -> Forbidden:
         return Forbidden(
-            f"only the operator may hold tests out at {self.server.address}",
+            f"only the operator may hold tests out at {self.server.addresses}",
             field="held_out",
             hint=f"{_SET_TOKEN}; {_OWN_SERVER}",
         )
@@ -176,8 +177,8 @@ class RunServerClient:
 class _Outage:
     """Reports that the server does not answer, once, if it lasts."""
 
-    def __init__(self, address: str, report: Callable[[str], None]) -> None:
-        self._address = address
+    def __init__(self, server: Servers, report: Callable[[str], None]) -> None:
+        self._server = server
         self._report = report
         self._failing_since: float | None = None
         self._is_reported = False
@@ -195,5 +196,5 @@ class _Outage:
 
     def note_answer(self) -> None:
         if self._is_reported:
-            self._report(f"{self._address} answers again")
+            self._report(f"{self._server.address} answers again")
         self._failing_since, self._is_reported = None, False

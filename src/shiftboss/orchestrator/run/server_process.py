@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.local_server import find_live_server
 from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Servers
 from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, PORT
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
@@ -53,7 +54,7 @@ class ServerOptions:
     any free port. `operator_token` is the one that the user has set; without it, the token is kept
     in the state folder."""
 
-    server: Server | None
+    server: Server | Servers | None
     database: str
     state: Path
     log: Path

@@ -61,8 +61,9 @@ class FileEdit(Protocol):
     def has_ours(self, text: str) -> bool:
         """Whether the file contains something that a removal would take out."""
 
-    def with_ours(self, text: str | None) -> str:
-        """The text with our part; the same text if it is there already."""
+    def with_ours(self, text: str | None) -> str | None:
+        """The text with our part; the same text if it is there already. None: the file is to be
+        removed, or to stay away."""
 
     def without_ours(self, text: str) -> str | None:
         """The text without our part; None if nothing is left of the file."""
@@ -73,23 +74,42 @@ class FileEdit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a JSON object. If there is one of the same name, it is left as it is."""
+    """A member of a JSON object. If there is one of the same name, it is left as it is; with
+    `replaces`, it is replaced if that says so of its value, and refused if not. `is_ours` tells
+    which other values a removal takes out."""
 
     path: tuple[str, ...]
     value: Any
+    is_ours: Callable[[Any], bool] = lambda _: False
+    replaces: Callable[[Any], bool] | None = None
 
     def is_in(self, data: Any) -> bool:
+        if not self._is_present(data):
+            return False
+        return self.replaces is None or bool(_member(data, self.path) == self.value)
+
+    def _is_present(self, data: Any) -> bool:
         parent = _member(data, self.path[:-1])
         return isinstance(parent, dict) and self.path[-1] in parent
 
     def is_ours_in(self, data: Any) -> bool:
-        return self.is_in(data) and _member(data, self.path) == self.value
+        return self._is_present(data) and self._is_removable(_member(data, self.path))
+
+    def _is_removable(self, value: Any) -> bool:
+        return bool(value == self.value) or self.is_ours(value)
 
     def added(self, text: str) -> str:
-        return set_member(text, self.path, self.value)
+        data = value_with_comments(text)
+        if self.replaces is None or not self._is_present(data):
+            return set_member(text, self.path, self.value)
+        if not self.replaces(_member(data, self.path)):
+            name = ".".join(self.path)
+            raise CannotMerge(f"{name} was changed by hand", None, "remove it first")
+        rest = remove_member(text, self.path, lambda _: True)
+        return fresh(self.shown()) if rest is None else set_member(rest, self.path, self.value)
 
     def removed(self, text: str) -> str | None:
-        return remove_member(text, self.path, lambda value: bool(value == self.value))
+        return remove_member(text, self.path, self._is_removable)
 
     def shown(self) -> Any:
         return _wrapped(self.path, self.value)
@@ -215,11 +235,13 @@ class BlockFile:
 
 @dataclass(frozen=True, slots=True)
 class TomlFile:
-    """A table in a block of its own. `path` is the name of the table."""
+    """A table in a block of its own. `path` is the name of the table. `is_kept` tells which tables
+    of an earlier block are left as they are."""
 
     name: str
     path: tuple[str, ...]
     lines: Sequence[str]
+    is_kept: Callable[[Any], bool] = lambda _: False
 
     @property
     def _block(self) -> BlockFile:
@@ -229,7 +251,9 @@ class TomlFile:
         return self._block.has_ours(text)
 
     def with_ours(self, text: str | None) -> str:
-        self._parsed(text or "")
+        found = _member(self._parsed(text or ""), self.path)
+        if text is not None and self.has_ours(text) and found is not None and self.is_kept(found):
+            return text
         added = self._block.with_ours(text)
         try:
             self._parsed(added)
@@ -270,6 +294,26 @@ class WholeFile:
         if text is None:
             return self.text
         return self.text if self.is_renewed and self.has_ours(text) else text
+
+    def without_ours(self, text: str) -> str | None:
+        return None if self.has_ours(text) else text
+
+    def is_left(self, text: str) -> bool:
+        return not self.has_ours(text)
+
+
+@dataclass(frozen=True, slots=True)
+class FormerFile:
+    """A file of our own that has another name now: one that nobody has changed is removed."""
+
+    name: str
+    comment: str
+
+    def has_ours(self, text: str) -> bool:
+        return is_untouched(text, self.comment)
+
+    def with_ours(self, text: str | None) -> str | None:
+        return None if text is None else self.without_ours(text)
 
     def without_ours(self, text: str) -> str | None:
         return None if self.has_ours(text) else text

@@ -16,7 +16,7 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages, swarm_pages
-from shiftboss.cli.common.tokens import BadToken
+from shiftboss.client.token_files import BadToken
 from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.state_folder import BadStateFolder

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
 from shiftboss.agents.registry import BRANDS
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_line, print_text
+from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
+    from shiftboss.agents.repository_settings import RepositoryServer
     from shiftboss.init.files import PlannedChange
     from shiftboss.init.setup import Proposal
 
@@ -44,6 +48,22 @@ def init(
         ),
     ] = None,
     all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The server that the agents use. Default: the one they are set up for, else "
+            f"{ADDRESS}.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file with the server's token (mode 600), outside of the repository. The token "
+            "itself is written nowhere.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -62,7 +82,11 @@ def init(
     """
     if check and remove:
         raise typer.BadParameter("--check and --remove exclude each other")
-    proposal = _proposal(folder, _agents(agent or [], all_agents=all_agents), remove=remove)
+    if token_file is not None and server is None:
+        raise typer.BadParameter("--token-file needs --server")
+    agents = _agents(agent or [], all_agents=all_agents)
+    named = None if server is None else _named_server(server, token_file, folder)
+    proposal = _proposal(folder, agents, named, remove=remove)
     is_done = not (check or dry_run)
     if is_done:
         from shiftboss.init.files import apply
@@ -76,6 +100,7 @@ def init(
         _as_json(folder, proposal, is_done=is_done),
         lambda: _show_diff(proposal) if dry_run else _show_changes(proposal, is_done=is_done),
         missing,
+        [] if named is None or remove else _notes(proposal.agents, named, server or ""),
     )
 
 
@@ -92,12 +117,64 @@ def _agents(names: list[str], *, all_agents: bool) -> list[str]:
     return list(BRANDS) if all_agents else names
 
 
-def _proposal(folder: Path, agents: list[str], *, remove: bool) -> Proposal:
+def _named_server(server: str, token_file: Path | None, folder: Path) -> RepositoryServer:
+    """The first, if there are several: MCP clients know one address."""
+    from shiftboss.agents.repository_settings import RepositoryServer
+    from shiftboss.client.addresses import checked_addresses
+    from shiftboss.system.loopback import is_loopback
+
+    address = checked_addresses(server)[0]
+    is_local = is_loopback(urlsplit(address).hostname or "")
+    return RepositoryServer(
+        address,
+        needs_token=token_file is not None or not is_local,
+        token_file=None if token_file is None else _token_word(token_file, folder),
+        is_chosen=True,
+    )
+
+
+def _token_word(token_file: Path, folder: Path) -> str:
+    """The file as a word of shell; below $HOME, so that it fits all colleagues. Raises BadToken."""
+    from shiftboss.client.token_files import read_token_file
+
+    path = token_file.expanduser().absolute()
+    read_token_file(path)
+    if path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidRequest(
+            f"{token_file} is inside of the repository, from where it could be committed",
+            field="token_file",
+            hint="move it to a folder of your own, for example ~/.config/shiftboss/token",
+        )
+    home = Path.home()
+    if path.is_relative_to(home):
+        return f'"$HOME"/{shlex.quote(str(path.relative_to(home)))}'
+    return shlex.quote(str(path))
+
+
+def _notes(agents: list[str], server: RepositoryServer, given: str) -> list[str]:
+    from shiftboss.agents.registry import AGENTS
+
+    notes = []
+    if server.address != given.rstrip("/"):
+        notes.append(f"the agents use {server.address}: an MCP client knows one address")
+    by_file = server.token_file is not None
+    by_variable = [kind for kind in agents if not (by_file and AGENTS[kind].reads_token_file)]
+    if server.needs_token and by_variable:
+        note = f"{', '.join(by_variable)}: set {TOKEN_VARIABLE} in the shell that starts them"
+        if server.token_file is not None:
+            note += f': export {TOKEN_VARIABLE}="$(cat {server.token_file})"'
+        notes.append(note)
+    return notes
+
+
+def _proposal(
+    folder: Path, agents: list[str], server: RepositoryServer | None, *, remove: bool
+) -> Proposal:
     from shiftboss.init.project import check_is_repository
     from shiftboss.init.setup import propose, propose_removal
 
     check_is_repository(folder)
-    return propose_removal(folder, agents) if remove else propose(folder, agents)
+    return propose_removal(folder, agents) if remove else propose(folder, agents, server)
 
 
 def _as_json(folder: Path, proposal: Proposal, *, is_done: bool) -> dict[str, object]:

@@ -42,9 +42,9 @@ RunServerUrl = Annotated[
     typer.Option(
         "--server",
         envvar="SHIFTBOSS_URL",
-        metavar="URL",
-        help="Share the server at this address. Default: the running server of this folder, or one "
-        "that is started for the run.",
+        metavar="URL[,URL]",
+        help="Share the server at this address, or several on one database. Default: the running "
+        "server of this folder, or one that is started for the run.",
     ),
 ]
 RunDb = Annotated[
@@ -241,7 +241,7 @@ def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
 def _run_options(
     plan: Plan, server: str | None, token_file: Path | None, db: str | None, policy: Path | None
 ) -> RunOptions:
-    from shiftboss.client.server_address import Server
+    from shiftboss.client.servers import Servers
     from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.system.private_environment import hide_secrets
 
@@ -249,7 +249,7 @@ def _run_options(
     token = read_token(token_file)
     return RunOptions(
         plan,
-        Server.at(server, token) if server else None,
+        Servers.at(server, token_file=token_file) if server else None,
         db or default_database(),
         policy,
         token=token,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shiftboss.cli.common.discovery import find_address
 from shiftboss.cli.common.options import CaFile, ServerUrl, TokenFile
-from shiftboss.cli.common.tokens import read_token
 
 
 def mcp(
@@ -16,7 +15,7 @@ def mcp(
 
     For agents that start their tools themselves.
     """
-    token = read_token(token_file)
     from shiftboss.cli.commands.server.mcp_stdio import serve
+    from shiftboss.client.servers import Servers
 
-    serve(find_address(server), token)
+    serve(Servers.at(find_address(server), token_file=token_file))

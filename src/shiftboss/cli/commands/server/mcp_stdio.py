@@ -13,8 +13,9 @@ from pydantic_core import from_json, to_json
 from shiftboss.client.errors import ServerBusy, ServerUnreachable
 from shiftboss.client.http_client import connection_errors, read_reply
 from shiftboss.client.server_address import Server
+from shiftboss.client.servers import Attempts, Servers
 from shiftboss.defaults import STREAM_SILENCE_SECONDS
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import ShiftbossError, Unauthorized
 from shiftboss.server.mcp.calls import CALL_ID_KEYS, ToolResult, call_id, refusal
 from shiftboss.server.mcp.endpoint import MCP_PATH
 from shiftboss.server.mcp.sdk import Context, bus_server
@@ -28,25 +29,34 @@ HEADERS: Final = {
 }
 
 
-def serve(address: str, token: str | None) -> None:
+def serve(servers: Servers) -> None:
     """Runs until standard input closes."""
     # The thread that reads standard input cannot be interrupted, so Ctrl-C kills the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(_serve(Server.at(address, token)))
+    asyncio.run(_serve(servers))
 
 
-async def _serve(server: Server) -> None:
-    async with server.async_client() as http, stdio_server() as (read, write):
-        bus = bus_server(Forwarder(http, server.address).call)
-        await bus.run(read, write, bus.create_initialization_options())
+async def _serve(servers: Servers) -> None:
+    async with stdio_server() as (read, write):
+        forwarder = Forwarder(servers)
+        bus = bus_server(forwarder.call)
+        try:
+            await bus.run(read, write, bus.create_initialization_options())
+        finally:
+            await forwarder.close()
 
 
 class Forwarder:
-    """Forwards tool calls to the server's MCP endpoint."""
+    """Forwards tool calls to the MCP endpoint of the server. A call with an id, which counts once,
+    is repeated at the next address if its outcome is unknown."""
 
-    def __init__(self, http: httpx2.AsyncClient, address: str) -> None:
-        self._http = http
-        self._address = address
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._clients: dict[Server, httpx2.AsyncClient] = {}
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
 
     async def call(self, tool: Tool, arguments: dict[str, Any], context: Context) -> ToolResult:
         key = call_id(context.meta or {})
@@ -61,15 +71,30 @@ class Forwarder:
             },
         }
         try:
-            return _result(await self._exchange(to_json(request)), self._address)
+            return await self._send(to_json(request), is_repeatable=key is not None)
         except ServerBusy as busy:
             return refusal(tool, busy.problem)
         except ShiftbossError as error:
             return refusal(tool, error)
 
-    async def _exchange(self, request: bytes) -> dict[str, Any]:
-        with connection_errors(self._address):
-            async with self._http.stream(
+    async def _send(self, request: bytes, *, is_repeatable: bool) -> ToolResult:
+        attempts = Attempts(self._servers, is_repeatable=is_repeatable)
+        for server in attempts:
+            try:
+                result = _result(await self._exchange(server, request), server.address)
+            except (ServerUnreachable, Unauthorized) as error:
+                attempts.note_failure(server, error)
+            else:
+                self._servers.note_accepted()
+                return result
+        raise AssertionError("attempts end with an error")
+
+    async def _exchange(self, server: Server, request: bytes) -> dict[str, Any]:
+        if server not in self._clients:
+            self._clients[server] = server.async_client()
+        client = self._clients[server]
+        with connection_errors(server.address):
+            async with client.stream(
                 "POST", MCP_PATH, content=request, headers=HEADERS, timeout=TIMEOUT
             ) as response:
                 if response.headers.get("content-type", "").startswith("text/event-stream"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ from shiftboss.cli.commands.server.serve_options import (
     RateLimit,
     RetentionDays,
     SecretsFromInput,
+    ServerTokenFile,
     SpawningBy,
     State,
     StatementSeconds,
@@ -43,16 +45,22 @@ from shiftboss.cli.common.log_options import (
     LogFormat,
     LogLevel,
 )
-from shiftboss.cli.common.options import TokenFile
-from shiftboss.cli.common.output import print_line
+from shiftboss.cli.common.output import print_line, printable
 from shiftboss.cli.common.tokens import (
     ServerSecrets,
     operator_token_from_environment,
     read_secrets,
-    read_token,
+    read_server_token,
 )
-from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
+from shiftboss.defaults import (
+    CONNECTIONS_MAX,
+    HOST,
+    PORT,
+    REQUESTS_PER_SECOND,
+    TOKEN_VARIABLE,
+)
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
+from shiftboss.system.loopback import is_loopback
 
 
 def serve(
@@ -60,7 +68,7 @@ def serve(
     port: Port = PORT,
     db: Db = DEFAULT_DB,
     state: State = None,
-    token_file: TokenFile = None,
+    token_file: ServerTokenFile = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     public_url: PublicUrl = None,
@@ -98,7 +106,7 @@ def serve(
 
     hide_secrets()
     secrets = _secrets_from_input() if secrets_from_input else None
-    token = read_token(token_file)
+    token = read_server_token(token_file)
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     from shiftboss.system.logs import LogSettings, start_logs
 
@@ -130,9 +138,23 @@ def serve(
         public_url=public_url,
         behind_proxy=_names(behind_proxy or []),
     )
+    if token is not None and token_file is None and is_loopback(host):
+        _tell_of_inherited_token()
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     run(settings, _announce_json if as_json else _announce)
+
+
+def _tell_of_inherited_token() -> None:
+    """A shell may have the variable for its clients, and no token is needed here. To ignore it
+    would open a server that relies on it, for example behind a proxy."""
+    without = shlex.join(["env", "-u", TOKEN_VARIABLE, "shiftboss", *sys.argv[1:]])
+    print(
+        f"{TOKEN_VARIABLE} is set: this server requires that token of every client. To serve "
+        f"without a token: {printable(without)}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _secrets_from_input() -> ServerSecrets:

@@ -36,6 +36,15 @@ Port = Annotated[
         help="The port to listen on; 0 means any free port.",
     ),
 ]
+ServerTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A file with the token that every client must send (mode 600). "
+        "Without it, the token comes from SHIFTBOSS_TOKEN.",
+    ),
+]
 Db = Annotated[
     str,
     typer.Option(

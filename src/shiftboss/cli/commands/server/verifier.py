@@ -16,7 +16,7 @@ from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.log_options import Format, Level, LogFile, LogFormat, LogLevel
 from shiftboss.cli.common.options import CaFile, OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
-from shiftboss.cli.common.tokens import read_operator_token, read_token
+from shiftboss.cli.common.tokens import read_operator_token
 from shiftboss.system.logs import LogSettings, start_logs
 
 if TYPE_CHECKING:
@@ -55,15 +55,14 @@ def verifier(
     hide_secrets()
     start_logs(LogSettings(log_level.value, log_format.value, log_file))
     found = find_target(server)
-    token = read_token(token_file)
     operator_token = read_operator_token(operator_token_file, found.state)
     from shiftboss.cli.common.until_signal import until_signal
-    from shiftboss.client.server_address import Server
+    from shiftboss.client.servers import Servers
     from shiftboss.verifier.service import run_verifier
 
-    target = Server.at(found.address, token)
+    target = Servers.at(found.address, token_file=token_file)
     own_name = name or _generated_name()
-    _announce(own_name, target.address, as_json=as_json)
+    _announce(own_name, str(target.addresses), as_json=as_json)
     until_signal(
         run_verifier(
             target,

@@ -13,7 +13,7 @@ from shiftboss.cli.common.command import ServerSession, server_command
 from shiftboss.cli.common.event_stream import StreamEvent, follow_events, stored_events
 from shiftboss.cli.common.open_items import only_swarm
 from shiftboss.cli.common.options import OnlySwarmId
-from shiftboss.cli.common.output import console, is_terminal, print_json
+from shiftboss.cli.common.output import console, is_terminal, print_json, printable
 
 
 @server_command()
@@ -35,7 +35,7 @@ def events(
     """
     swarm = only_swarm(session, swarm_id)
     stream = (
-        follow_events(session.client, swarm, since, _print_reconnecting)
+        follow_events(session.client, swarm, since, _print_outage)
         if follow
         else stored_events(session.client, swarm, since)
     )
@@ -45,8 +45,8 @@ def events(
         _print_lines(stream)
 
 
-def _print_reconnecting() -> None:
-    print("connection lost; connecting again", file=sys.stderr, flush=True)
+def _print_outage(what: str) -> None:
+    print(printable(what), file=sys.stderr, flush=True)
 
 
 def _print_json_lines(stream: Iterable[StreamEvent]) -> None:
