@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
@@ -15,11 +16,12 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
-from shiftboss.coordinator.clock import Clock, ServerClock
+from shiftboss.coordinator.clock import TOLD_NS, Clock, MachineClocks, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.database_clock import DatabaseClock
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
@@ -37,6 +39,7 @@ from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
+from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
 from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
@@ -45,6 +48,8 @@ from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
 from shiftboss.system.elapsed import elapsed_seconds
+
+log = logging.getLogger(__name__)
 
 # A load balancer asks often and does not wait for long.
 HEALTH_SECONDS: Final = 3
@@ -67,6 +72,8 @@ class Coordinator:
         evidence: Evidence | None = None,
         *,
         clock: Clock | None = None,
+        machine: MachineClocks | None = None,
+        clock_skew_max_seconds: float = CLOCK_SKEW_MAX_SECONDS,
         elapsed: Callable[[], float] = elapsed_seconds,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
@@ -77,10 +84,15 @@ class Coordinator:
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
     ) -> None:
-        """`elapsed` measures time, in seconds. `verifies`: this process verifies the claims; else
-        verifiers ask for them."""
+        """Without a `clock`, the time is that of the database, if servers share it, else that of
+        the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
+        claims; else verifiers ask for them."""
         self.store = store
-        self.clock = clock = clock or ServerClock()
+        machine = machine or MachineClocks()
+        self.database_clock = (
+            DatabaseClock(store, machine, clock_skew_max_seconds) if clock is None else None
+        )
+        self.clock = clock = clock or ServerClock(*machine)
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
@@ -125,6 +137,8 @@ class Coordinator:
             BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._after_commit,
         ]
+        if store.shared and self.database_clock is not None:
+            self._duties.append(self.database_clock)
         if verifies:
             verifier = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
             self._duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
@@ -153,14 +167,33 @@ class Coordinator:
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self.settings.stop)
         self._exit.push_async_callback(self._evidence.close)
-        await self._continue_after_stored_times()
+        await self._set_clock()
         await self.settings.read()
 
-    async def _continue_after_stored_times(self) -> None:
-        """The clock of the machine may have been set back since the last event."""
-        if isinstance(self.clock, ServerClock):
-            latest_ms = await self.store.read(lambda tx: tx.latest_time_ms())
-            self.clock.continue_after(latest_ms or 0)
+    async def _set_clock(self) -> None:
+        """All servers on a database go by its clock, even if what is stored is later: a server that
+        continued after that would end the leases of the others. The clock of a single machine may
+        have been set back since the last event."""
+        if not isinstance(self.clock, ServerClock):
+            return
+        latest_ms = await self.store.read(lambda tx: tx.latest_time_ms()) or 0
+        if self.database_clock is None or not await self.database_clock.start():
+            self.clock.continue_after(latest_ms)
+            return
+        self.clock.follow(self.database_clock, "the database's clock")
+        ahead_ms = latest_ms - self.clock()
+        if ahead_ms * 1_000_000 > TOLD_NS:
+            log.warning(
+                "what is stored is up to %.0f s ahead of the database's clock: a server's clock "
+                "was wrong, or the database's was set back. Older leases last that much longer",
+                ahead_ms / 1000,
+            )
+
+    @property
+    def clock_skew_ms(self) -> int | None:
+        """How far the clock of this machine is ahead of the database's; None if servers do not
+        share the database."""
+        return None if self.database_clock is None else self.database_clock.skew_ms
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()

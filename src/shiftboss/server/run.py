@@ -23,7 +23,13 @@ import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
-from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
+from shiftboss.defaults import (
+    CLOCK_SKEW_MAX_SECONDS,
+    CONNECTIONS_MAX,
+    HOST,
+    PORT,
+    REQUESTS_PER_SECOND,
+)
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
@@ -80,6 +86,8 @@ class ServerSettings(NamedTuple):
     db_statement_seconds: float = DEFAULT_DEADLINES.statement
     db_lock_seconds: float = DEFAULT_DEADLINES.lock
     db_lead_seconds: float = DEFAULT_DEADLINES.lead
+    # How far the clocks of this machine and of PostgreSQL may be apart, in seconds; 0: any.
+    clock_skew_max: float = CLOCK_SKEW_MAX_SECONDS
     # Requests per second of one client; 0: no limit.
     rate_limit: int = REQUESTS_PER_SECOND
     connections_max: int = CONNECTIONS_MAX
@@ -239,6 +247,7 @@ def _app(settings: ServerSettings) -> App:
             deadlines=settings.database_deadlines,
         ),
         evidence,
+        clock_skew_max_seconds=settings.clock_skew_max,
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,

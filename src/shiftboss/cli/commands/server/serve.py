@@ -14,6 +14,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AddressAsJson,
     AnyPortIfTaken,
     BeadsFolder,
+    ClockSkewMax,
     ConnectionsMax,
     Db,
     EndsWithInput,
@@ -41,7 +42,13 @@ from shiftboss.cli.common.tokens import (
     read_secrets,
     read_token,
 )
-from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
+from shiftboss.defaults import (
+    CLOCK_SKEW_MAX_SECONDS,
+    CONNECTIONS_MAX,
+    HOST,
+    PORT,
+    REQUESTS_PER_SECOND,
+)
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
 
 
@@ -60,6 +67,7 @@ def serve(
     db_statement_seconds: StatementSeconds = DEFAULT_DEADLINES.statement,
     db_lock_seconds: LockSeconds = DEFAULT_DEADLINES.lock,
     db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
+    clock_skew_max: ClockSkewMax = CLOCK_SKEW_MAX_SECONDS,
     rate_limit: RateLimit = REQUESTS_PER_SECOND,
     connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
@@ -106,6 +114,7 @@ def serve(
         db_statement_seconds=db_statement_seconds,
         db_lock_seconds=db_lock_seconds,
         db_lead_seconds=db_lead_seconds,
+        clock_skew_max=clock_skew_max,
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
