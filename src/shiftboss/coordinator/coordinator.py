@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
@@ -22,6 +23,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.deployment.database_clock import DatabaseClock
+from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
@@ -33,6 +35,7 @@ from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
+from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
@@ -81,12 +84,14 @@ class Coordinator:
         find_task: FindTask | None = None,
         verifies: bool = True,
         policy: Policy | None = None,
+        policy_file: Path | None = None,
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
-        claims; else verifiers ask for them."""
+        claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
+        it is the stored one, or that of the `policy_file`."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -96,7 +101,12 @@ class Coordinator:
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
-        active_policy = ActivePolicy(policy or Policy())
+        active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
+        self.policies = PolicyService(
+            store, clock, self.settings, active_policy, policy_file, self._on_new_policy
+        )
+        if policy is None:
+            self.settings.add(self.policies.load)
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
@@ -146,6 +156,7 @@ class Coordinator:
 
     async def start(self) -> None:
         await self._open()
+        await self.policies.put_file()
         await self._grant_grace()
         everywhere = [duty for duty in self._duties if duty.on_every_server]
         on_leader = [duty for duty in self._duties if not duty.on_every_server]
@@ -159,6 +170,7 @@ class Coordinator:
         """For one or two requests: nothing runs in the background, and no lease is renewed."""
         self.hub.is_offline = True
         await self._open()
+        await self.policies.use_file()
 
     async def _open(self) -> None:
         await self.store.open(
@@ -194,6 +206,12 @@ class Coordinator:
         """How far the clock of this machine is ahead of the database's; None if servers do not
         share the database."""
         return None if self.database_clock is None else self.database_clock.skew_ms
+
+    def _on_new_policy(self) -> None:
+        """Its limits may make something due."""
+        for duty in self._duties:
+            if isinstance(duty, Timer):
+                duty.wake()
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()

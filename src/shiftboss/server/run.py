@@ -33,7 +33,6 @@ from shiftboss.defaults import (
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
-from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.accepting import always_accepting
@@ -251,7 +250,7 @@ def _app(settings: ServerSettings) -> App:
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
-        policy=_policy(settings),
+        policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
@@ -273,10 +272,13 @@ def _variables(names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _policy(settings: ServerSettings) -> Policy | None:
+def _policy_file(settings: ServerSettings) -> Path | None:
+    """Raises InvalidPolicy, before anything is opened."""
     given = settings.policy
-    path = default_policy_file(Path.cwd()) if given is None else Path(given)
-    return None if path is None else load_policy(path)
+    path = default_policy_file(Path.cwd()) if given is None else Path(given).absolute()
+    if path is not None:
+        load_policy(path)
+    return path
 
 
 def _collect_garbage_rarely() -> None:
