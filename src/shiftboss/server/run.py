@@ -28,6 +28,7 @@ from shiftboss.defaults import (
     CLOCK_SKEW_MAX_SECONDS,
     CONNECTIONS_MAX,
     HOST,
+    OPERATOR_TOKEN_FILE,
     PORT,
     REQUESTS_PER_SECOND,
 )
@@ -41,6 +42,7 @@ from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Connection, Serving
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
 from shiftboss.server.http.rate_limits import RateLimits
+from shiftboss.server.reloading import Reload, Reloads, TokenReload, has_terminal
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
@@ -69,6 +71,9 @@ class ServerSettings(NamedTuple):
     host: str = HOST
     port: int = PORT
     token: str | None = None
+    # The file that the token is from: read again on SIGHUP, and while it has several lines, each of
+    # them is a token.
+    token_file: str | Path | None = None
     retention_days: int = 30
     beads: str | Path | None = None
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
@@ -143,9 +148,16 @@ class _Server(uvicorn.Server):
     stop is no failure, so the signal is not raised again."""
 
     def __init__(
-        self, config: uvicorn.Config, app: App, serving: Serving, on_stopping: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        app: App,
+        serving: Serving,
+        reloads: Reloads,
+        on_stopping: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self._reloads = reloads
+        self._has_terminal = has_terminal()
         self._app = app
         self._background = serving.background
         self._on_stopping = on_stopping
@@ -155,9 +167,16 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         yield
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
+
+    def _on_hangup(self) -> None:
+        if self._has_terminal and not has_terminal():
+            self.handle_exit(signal.SIGTERM, None)
+        else:
+            self._reloads.request()
 
     async def main_loop(self) -> None:
         background = [asyncio.create_task(run()) for run in self._background]
@@ -173,8 +192,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
-    """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
+def serve(
+    settings: ServerSettings,
+    on_listening: Callable[[str], None],
+    reloads: Mapping[str, Reload] | None = None,
+) -> None:
+    """Serve until a signal arrives. `on_listening` gets the address once it can be reached. SIGHUP
+    reads again what is `reloads`, and what the settings name."""
     if settings.token is None and not is_loopback(settings.host):
         raise CannotStart(
             f"{settings.host} can be reached from other machines, so a token is needed",
@@ -188,6 +212,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     listening = _listen(settings)
     app = _app(settings)
     serving = _serving(settings, app)
+    all_reloads = _reloads(settings, app, reloads or {})
     config = uvicorn.Config(
         app,
         http=always_accepting(serving.connection),  # type: ignore[arg-type]
@@ -208,7 +233,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     address = _address(host, port)
     record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
-    server = _Server(config, app, serving, partial(remove_server_file, folder, record))
+    on_stopping = partial(remove_server_file, folder, record)
+    server = _Server(config, app, serving, all_reloads, on_stopping)
 
     def announce() -> None:
         try:
@@ -258,6 +284,22 @@ def _app(settings: ServerSettings) -> App:
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+
+
+def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -> Reloads:
+    """What SIGHUP reads again. Others append to it here."""
+    shared: Path | list[str] = [] if settings.token is None else [settings.token]
+    if settings.token_file is not None:
+        shared = Path(settings.token_file)
+    operator: Path | list[str] = settings.state_folder / OPERATOR_TOKEN_FILE
+    if settings.operator_token is not None:
+        operator = [settings.operator_token]
+    reloads = Reloads()
+    for name, reload in others.items():
+        reloads.add(name, reload)
+    reloads.add("tokens", TokenReload(app.guard.replace_tokens, shared, operator))
+    reloads.add("policy", app.coordinator.policies.put_file)
+    return reloads
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:

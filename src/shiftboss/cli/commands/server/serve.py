@@ -102,7 +102,10 @@ def serve(
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     from shiftboss.system.logs import LogSettings, start_logs
 
-    start_logs(LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log))
+    logs = start_logs(
+        LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
+    )
+    from shiftboss.server.reloading import LogReload
     from shiftboss.server.run import ServerSettings
     from shiftboss.server.run import serve as run
 
@@ -111,6 +114,7 @@ def serve(
         host=host,
         port=port,
         token=token,
+        token_file=token_file,
         retention_days=retention_days,
         beads=beads,
         state=state,
@@ -129,7 +133,8 @@ def serve(
     )
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
-    run(settings, _announce_json if as_json else _announce)
+    log_reload = LogReload(logs, settings.state_folder, log_level.value)
+    run(settings, _announce_json if as_json else _announce, {"log level": log_reload})
 
 
 def _secrets_from_input() -> ServerSecrets:
