@@ -41,3 +41,5 @@ EVIDENCE_CHARACTERS_MAX: Final = 10_000
 # How many connections a server keeps open, and how many requests of one client it takes.
 CONNECTIONS_MAX: Final = 20_000
 REQUESTS_PER_SECOND: Final = 5_000
+# How far the clock of a server's machine may be from the database's.
+CLOCK_SKEW_MAX_SECONDS: Final = 300.0

@@ -17,6 +17,7 @@ ShiftbossError
 │   ├── UnknownRepo
 │   ├── UnknownHalt
 │   ├── UnknownCheckpoint
+│   ├── UnknownPolicy
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
@@ -42,6 +43,7 @@ ShiftbossError
 │   ├── DependenciesUnfinished
 │   ├── OwnershipOverlap
 │   ├── StaleContract
+│   ├── StalePolicy
 │   ├── ContractViolations
 │   ├── MergeConflict
 │   ├── WorkPaused
@@ -59,6 +61,7 @@ ShiftbossError
     ├── VerificationPending
     ├── TreeUnavailable
     ├── DatabaseInUse
+    ├── PolicyChanging
     ├── OutcomeUnknown           the change may have been made; repeat it with its key
     ├── SchemaMismatch           the database was written by another build; a retry does not help
     └── StoreDamaged             no more writes until the operator has restored the database
@@ -218,6 +221,11 @@ class UnknownHalt(NotFound):
 class UnknownCheckpoint(NotFound):
     code = "unknown_checkpoint"
     title = "There is no checkpoint"
+
+
+class UnknownPolicy(NotFound):
+    code = "unknown_policy"
+    title = "There is no such version of the policy"
 
 
 class MethodNotAllowed(ShiftbossError):
@@ -439,6 +447,20 @@ class StaleContract(Conflict):
         )
 
 
+class StalePolicy(Conflict):
+    code = "stale_policy"
+    title = "The policy has a newer version"
+
+    def __init__(self, expected: int, current: int, applied_by: str) -> None:
+        super().__init__(
+            f"version {current} of the policy is in force, applied by {applied_by}; the change was "
+            f"made to version {expected}. Nothing was changed",
+            field="expected_version",
+            hint="look at what has changed, then apply it again: shiftboss policy history",
+            facts={"current_version": current},
+        )
+
+
 class ContractViolations(Conflict):
     code = "contract_violations"
     title = "The work violates the contract"
@@ -497,6 +519,11 @@ class StoreUnavailable(ShiftbossError):
 class TooManyConnections(StoreUnavailable):
     code = "too_many_connections"
     title = "The server has too many open connections"
+
+
+class PolicyChanging(StoreUnavailable):
+    code = "policy_changing"
+    title = "The policy is being replaced"
 
 
 class TrackerUnavailable(StoreUnavailable):

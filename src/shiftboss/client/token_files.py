@@ -64,7 +64,8 @@ def _content(path: Path) -> str:
                     hint=f"run: chmod 600 {path}",
                     field="token",
                 )
-            return file.read(TOKEN_CHARACTERS_MAX + 1).strip()
+            # While a token is rotated, a server accepts every line; the first is the newest.
+            return file.read(TOKEN_CHARACTERS_MAX + 1).strip().partition("\n")[0].strip()
     except OSError as error:
         raise BadToken(f"cannot read the token file {path}: {error.strerror}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.system.elapsed import elapsed_ns
 
@@ -25,6 +25,13 @@ TOLD_NS: Final = 60_000 * _MS
 def system_clock() -> int:
     """The wall clock: milliseconds since 1970 in UTC."""
     return time.time_ns() // _MS
+
+
+class MachineClocks(NamedTuple):
+    """The clocks of the machine: the wall clock, and one that only measures time."""
+
+    wall_ns: Callable[[], int] = time.time_ns
+    elapsed_ns: Callable[[], int] = elapsed_ns
 
 
 class ServerClock:
@@ -48,6 +55,7 @@ class ServerClock:
         self._ahead_ns = 0
         self._rate = SLEW_DIVISOR
         self._has_told = False
+        self._reference = "this machine's clock"
 
     def __call__(self) -> int:
         """Milliseconds since 1970 in UTC."""
@@ -74,6 +82,14 @@ class ServerClock:
         else:
             self._has_told = False
 
+    def follow(self, reference_ns: Callable[[], int], reference: str) -> None:
+        """Take another clock for the wall clock, from now on: the database's, which all its
+        servers share. Call it before anything is stored by this clock: it may set the time back."""
+        self._wall_ns, self._reference = reference_ns, reference
+        self._checked_at_ns = self._elapsed_ns()
+        self._now_ns = reference_ns()
+        self._compare()
+
     def continue_after(self, at_ms: int) -> None:
         """`at_ms` is the latest time in the store: what is stored from now on is not earlier."""
         if at_ms > self():
@@ -85,8 +101,9 @@ class ServerClock:
         if not self._has_told:
             self._has_told = True
             log.warning(
-                "the server's time is %.0f s %s of this machine's clock, and approaches it slowly: "
+                "the server's time is %.0f s %s of %s, and approaches it slowly: "
                 "the clock was set, or what is stored is from a clock that was wrong",
                 abs(ahead_ns) / 1e9,
                 "ahead" if ahead_ns > 0 else "behind",
+                self._reference,
             )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
@@ -15,11 +17,13 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
-from shiftboss.coordinator.clock import Clock, ServerClock
+from shiftboss.coordinator.clock import TOLD_NS, Clock, MachineClocks, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.database_clock import DatabaseClock
+from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
@@ -33,12 +37,14 @@ from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
+from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
+from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
 from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
@@ -49,6 +55,8 @@ from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.port import Store
 from shiftboss.system.elapsed import elapsed_seconds
+
+log = logging.getLogger(__name__)
 
 # A load balancer asks often and does not wait for long.
 HEALTH_SECONDS: Final = 3
@@ -71,6 +79,8 @@ class Coordinator:
         evidence: Evidence | None = None,
         *,
         clock: Clock | None = None,
+        machine: MachineClocks | None = None,
+        clock_skew_max_seconds: float = CLOCK_SKEW_MAX_SECONDS,
         elapsed: Callable[[], float] = elapsed_seconds,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
@@ -78,17 +88,30 @@ class Coordinator:
         find_task: FindTask | None = None,
         verifies: bool = True,
         policy: Policy | None = None,
+        policy_file: Path | None = None,
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
     ) -> None:
-        """`elapsed` measures time, in seconds. `verifies`: this process verifies the claims; else
-        verifiers ask for them."""
+        """Without a `clock`, the time is that of the database, if servers share it, else that of
+        the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
+        claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
+        it is the stored one, or that of the `policy_file`."""
         self.store = store
-        self.clock = clock = clock or ServerClock()
+        machine = machine or MachineClocks()
+        self.database_clock = (
+            DatabaseClock(store, machine, clock_skew_max_seconds) if clock is None else None
+        )
+        self.clock = clock = clock or ServerClock(*machine)
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
-        self._policy = active_policy = ActivePolicy(policy or Policy())
+        active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
+        self._policy = active_policy
+        self.policies = PolicyService(
+            store, clock, self.settings, active_policy, policy_file, self._on_new_policy
+        )
+        if policy is None:
+            self.settings.add(self.policies.load)
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
         lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
@@ -132,6 +155,8 @@ class Coordinator:
             self._swarm_completion,
             self._after_commit,
         ]
+        if store.shared and self.database_clock is not None:
+            self._duties.append(self.database_clock)
         if verifies:
             verifier = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
             self._duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
@@ -139,6 +164,7 @@ class Coordinator:
 
     async def start(self) -> None:
         await self._open()
+        await self.policies.put_file()
         await self._grant_grace()
         everywhere = [duty for duty in self._duties if duty.on_every_server]
         on_leader = [duty for duty in self._duties if not duty.on_every_server]
@@ -152,6 +178,7 @@ class Coordinator:
         """For one or two requests: nothing runs in the background, and no lease is renewed."""
         self.hub.is_offline = True
         await self._open()
+        await self.policies.use_file()
 
     async def _open(self) -> None:
         await self.store.open(
@@ -161,14 +188,39 @@ class Coordinator:
         self._exit.push_async_callback(self.settings.stop)
         self._exit.push_async_callback(self._evidence.close)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
-        await self._continue_after_stored_times()
+        await self._set_clock()
         await self.settings.read()
 
-    async def _continue_after_stored_times(self) -> None:
-        """The clock of the machine may have been set back since the last event."""
-        if isinstance(self.clock, ServerClock):
-            latest_ms = await self.store.read(lambda tx: tx.latest_time_ms())
-            self.clock.continue_after(latest_ms or 0)
+    async def _set_clock(self) -> None:
+        """All servers on a database go by its clock, even if what is stored is later: a server that
+        continued after that would end the leases of the others. The clock of a single machine may
+        have been set back since the last event."""
+        if not isinstance(self.clock, ServerClock):
+            return
+        latest_ms = await self.store.read(lambda tx: tx.latest_time_ms()) or 0
+        if self.database_clock is None or not await self.database_clock.start():
+            self.clock.continue_after(latest_ms)
+            return
+        self.clock.follow(self.database_clock, "the database's clock")
+        ahead_ms = latest_ms - self.clock()
+        if ahead_ms * 1_000_000 > TOLD_NS:
+            log.warning(
+                "what is stored is up to %.0f s ahead of the database's clock: a server's clock "
+                "was wrong, or the database's was set back. Older leases last that much longer",
+                ahead_ms / 1000,
+            )
+
+    @property
+    def clock_skew_ms(self) -> int | None:
+        """How far the clock of this machine is ahead of the database's; None if servers do not
+        share the database."""
+        return None if self.database_clock is None else self.database_clock.skew_ms
+
+    def _on_new_policy(self) -> None:
+        """Its limits may make something due."""
+        for duty in self._duties:
+            if isinstance(duty, Timer):
+                duty.wake()
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
@@ -187,6 +239,10 @@ class Coordinator:
         """End the streams and the duties, finish the accepted writes, close the store."""
         self.hub.close()
         await self._exit.aclose()
+
+    @property
+    def active_policy(self) -> Policy:
+        return self._policy.settings
 
     async def credential_problems(self) -> list[CredentialProblem]:
         """The secrets that the policy names and that this server cannot read now."""

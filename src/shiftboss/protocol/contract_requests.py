@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, WorkerName
-from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Request
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, AbsolutePath, Answer, Request
 from shiftboss.protocol.handoff_requests import Reason
 from shiftboss.protocol.milestones import CiRunRef, MilestoneReport
 from shiftboss.protocol.policy import RepoName
@@ -207,3 +207,75 @@ class ShowCheckpointRequest(BusRequest):
 class CheckpointAnswer(Answer):
     bead_id: str
     checkpoint: dict[str, Any]
+
+
+PolicyVersion = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+
+
+class ShowPolicyRequest(BusRequest):
+    """Without a version, the policy in force."""
+
+    version: PolicyVersion | None = None
+
+
+class PolicyFileView(Answer):
+    """The policy file of the server that answers. `changes` is what it would change if it was
+    applied; `problem` is why it cannot be."""
+
+    path: str
+    problem: str | None = None
+    changes: list[str] = Field(default=[])
+
+
+class PolicyVersionView(Answer):
+    """`source` is the file that it came from, on the machine of who applied it."""
+
+    version: int
+    applied_at: str | None
+    applied_by: str | None
+    source: str | None
+    sha256: str | None
+
+
+class PolicyView(PolicyVersionView):
+    """`body` is the text of the file; `policy` is what it says, with absolute paths. Version 0 is
+    in force where no policy was ever applied. `problem`: a newer version is stored, which the
+    server that answers cannot read."""
+
+    is_in_force: bool
+    body: str
+    policy: dict[str, Any]
+    file: PolicyFileView | None = None
+    problem: str | None = None
+
+
+class ListPoliciesRequest(BusRequest):
+    """The versions below `before`, the newest first."""
+
+    before: PolicyVersion | None = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class PolicyList(Answer):
+    versions: list[PolicyVersionView]
+    next_before: int | None
+
+
+class ApplyPolicyRequest(BusRequest):
+    """For the operator only: puts a policy in force on all servers. Relative paths in `body` start
+    at the folder of `source`. With `expected_version`, it is refused if another one is in force;
+    0 means none."""
+
+    body: LongText
+    source: AbsolutePath
+    expected_version: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
+
+
+class ApplyPolicyAnswer(Answer):
+    """`changes` are lines such as `~ repos.web.branch: main -> trunk`."""
+
+    success: bool
+    changed: bool
+    version: int
+    changes: list[str]
+    warnings: list[str]

@@ -54,11 +54,12 @@ PacketId = Annotated[int, Field(gt=0, le=INTEGER_MAX)]
 PacketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$", max_length=100)]
 TasksTotal = Annotated[int, Field(ge=1, le=TASKS_TOTAL_MAX)]
 TasksCompleted = Annotated[int, Field(ge=0, le=TASKS_TOTAL_MAX)]
-Worktree = Annotated[
+AbsolutePath = Annotated[
     str,
     StringConstraints(min_length=1, max_length=WORKTREE_CHARACTERS_MAX, pattern=NO_NUL),
     AfterValidator(_check_absolute),
 ]
+Worktree = AbsolutePath
 StepId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 StepName = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
 StepStatus = Literal["started", "completed", "failed"]

@@ -18,7 +18,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.evidence.keys import KEY_FILE
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
-from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
+from shiftboss.evidence.survey.policy_file import default_policy_file
 from shiftboss.server.http.app import App
 from shiftboss.server.http.guard import OPERATOR_HEADER
 from shiftboss.store.sqlite.offline_store import OfflineStore
@@ -35,12 +35,11 @@ class OfflineServer:
     def __init__(self, database: Path, *, writes: bool = True) -> None:
         """Raises StoreUnavailable if the database cannot be read by this version."""
         self._store = OfflineStore(database, writes=writes)
-        policy = default_policy_file(database.parent.parent)
         coordinator = Coordinator(
             self._store,
             _evidence(database.parent),
             verifies=False,
-            policy=None if policy is None else load_policy(policy),
+            policy_file=default_policy_file(database.parent.parent),
         )
         operator_token = secrets.token_urlsafe(32)
         self._headers = [(b"host", b"127.0.0.1"), (OPERATOR_HEADER, operator_token.encode())]

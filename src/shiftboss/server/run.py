@@ -25,7 +25,15 @@ import uvicorn
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
-from shiftboss.defaults import ADDRESS, CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
+from shiftboss.defaults import (
+    ADDRESS,
+    CLOCK_SKEW_MAX_SECONDS,
+    CONNECTIONS_MAX,
+    HOST,
+    OPERATOR_TOKEN_FILE,
+    PORT,
+    REQUESTS_PER_SECOND,
+)
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
@@ -41,6 +49,13 @@ from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.tls_connections import behind_tls
+from shiftboss.server.reloading import (
+    CertificateReload,
+    Reload,
+    Reloads,
+    TokenReload,
+    has_terminal,
+)
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
@@ -69,6 +84,9 @@ class ServerSettings(NamedTuple):
     host: str = HOST
     port: int = PORT
     token: str | None = None
+    # The file that the token is from: read again on SIGHUP, and while it has several lines, each of
+    # them is a token.
+    token_file: str | Path | None = None
     retention_days: int = 30
     beads: str | Path | None = None
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
@@ -86,6 +104,8 @@ class ServerSettings(NamedTuple):
     db_statement_seconds: float = DEFAULT_DEADLINES.statement
     db_lock_seconds: float = DEFAULT_DEADLINES.lock
     db_lead_seconds: float = DEFAULT_DEADLINES.lead
+    # How far the clocks of this machine and of PostgreSQL may be apart, in seconds; 0: any.
+    clock_skew_max: float = CLOCK_SKEW_MAX_SECONDS
     # Requests per second of one client; 0: no limit.
     rate_limit: int = REQUESTS_PER_SECOND
     connections_max: int = CONNECTIONS_MAX
@@ -147,9 +167,16 @@ class _Server(uvicorn.Server):
     stop is no failure, so the signal is not raised again."""
 
     def __init__(
-        self, config: uvicorn.Config, app: App, serving: Serving, on_stopping: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        app: App,
+        serving: Serving,
+        reloads: Reloads,
+        on_stopping: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self._reloads = reloads
+        self._has_terminal = has_terminal()
         self._app = app
         self._background = serving.background
         self._on_stopping = on_stopping
@@ -159,9 +186,16 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         yield
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
+
+    def _on_hangup(self) -> None:
+        if self._has_terminal and not has_terminal():
+            self.handle_exit(signal.SIGTERM, None)
+        else:
+            self._reloads.request()
 
     async def main_loop(self) -> None:
         background = [asyncio.create_task(run()) for run in self._background]
@@ -177,8 +211,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
-    """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
+def serve(
+    settings: ServerSettings,
+    on_listening: Callable[[str], None],
+    reloads: Mapping[str, Reload] | None = None,
+) -> None:
+    """Serve until a signal arrives. `on_listening` gets the address once it can be reached. SIGHUP
+    reads again what is `reloads`, and what the settings name."""
     forwarding = Forwarding(settings.behind_proxy, settings.public_url)
     _refuse_without_token(settings)
     certificates = certificates_at(settings.tls_cert, settings.tls_key)
@@ -189,6 +228,9 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     listening = _listen(settings)
     app = _app(settings, certificates, forwarding)
     serving = _serving(settings, app)
+    all_reloads = _reloads(settings, app, reloads or {})
+    if certificates is not None:
+        all_reloads.add("certificates", CertificateReload(certificates.reload_certificates))
     config = uvicorn.Config(
         app,
         http=always_accepting(serving.connection),  # type: ignore[arg-type]
@@ -209,7 +251,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     address = _address(host, port, certificates)
     record = ServerRecord(_local_address(host, port, certificates), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
-    server = _Server(config, app, serving, partial(remove_server_file, folder, record))
+    on_stopping = partial(remove_server_file, folder, record)
+    server = _Server(config, app, serving, all_reloads, on_stopping)
 
     def announce() -> None:
         try:
@@ -217,6 +260,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         except OSError as error:  # a full disk must not keep the server from starting
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
         on_listening(address)
+        warn_about_credentials(app.coordinator.active_policy)
         log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
     app.on_started = announce
@@ -271,9 +315,6 @@ def _app(
             field="state",
             hint="choose another --state or --db",
         ) from error
-    policy = _policy(settings)
-    if policy is not None:
-        warn_about_credentials(policy)
     coordinator = Coordinator(
         store_at(
             settings.database,
@@ -281,10 +322,11 @@ def _app(
             deadlines=settings.database_deadlines,
         ),
         evidence,
+        clock_skew_max_seconds=settings.clock_skew_max,
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
-        policy=policy,
+        policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(
@@ -295,6 +337,22 @@ def _app(
         certificates,
         forwarding,
     )
+
+
+def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -> Reloads:
+    """What SIGHUP reads again. Others append to it here."""
+    shared: Path | list[str] = [] if settings.token is None else [settings.token]
+    if settings.token_file is not None:
+        shared = Path(settings.token_file)
+    operator: Path | list[str] = settings.state_folder / OPERATOR_TOKEN_FILE
+    if settings.operator_token is not None:
+        operator = [settings.operator_token]
+    reloads = Reloads()
+    for name, reload in others.items():
+        reloads.add(name, reload)
+    reloads.add("tokens", TokenReload(app.guard.replace_tokens, shared, operator))
+    reloads.add("policy", app.coordinator.policies.put_file)
+    return reloads
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:
@@ -317,10 +375,13 @@ def _variables(names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _policy(settings: ServerSettings) -> Policy | None:
+def _policy_file(settings: ServerSettings) -> Path | None:
+    """Raises InvalidPolicy, before anything is opened."""
     given = settings.policy
-    path = default_policy_file(Path.cwd()) if given is None else Path(given)
-    return None if path is None else load_policy(path)
+    path = default_policy_file(Path.cwd()) if given is None else Path(given).absolute()
+    if path is not None:
+        load_policy(path)
+    return path
 
 
 def warn_about_credentials(policy: Policy) -> None:

@@ -15,7 +15,7 @@ from shiftboss.protocol.events import Event
 from shiftboss.simulator.database import Fate, ServerCrash, SimulatedDatabase
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
-from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
+from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
@@ -151,6 +151,9 @@ class SimulatedStore:
 
     def leader_term(self) -> int | None:
         return self._leadership.term(self) if self.shared else None
+
+    async def read_clock(self, own_clock_ns: Callable[[], int]) -> ClockReading | None:  # noqa: ARG002
+        return None
 
     def failing(self) -> StoreUnavailable | None:
         return None

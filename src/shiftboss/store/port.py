@@ -408,6 +408,15 @@ class Transactions(Protocol):
     async def read(self, use_case: UseCase[T]) -> T: ...
 
 
+class ClockReading(NamedTuple):
+    """The database's clock, in nanoseconds since 1970 in UTC, and the caller's clock before it was
+    asked and after it has answered."""
+
+    before_ns: int
+    database_ns: int
+    after_ns: int
+
+
 class Store(Transactions, Protocol):
     """One database.
 
@@ -452,6 +461,10 @@ class Store(Transactions, Protocol):
     async def call_leader(self) -> None:
         """Tell the leader that there is something to do without an event. The call may get lost:
         the leader finds the work in its next round."""
+        ...
+
+    async def read_clock(self, own_clock_ns: Callable[[], int]) -> ClockReading | None:
+        """What the clock of the database shows; None if no other server can share it."""
         ...
 
     def failing(self) -> StoreUnavailable | None:

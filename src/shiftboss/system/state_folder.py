@@ -133,7 +133,8 @@ def operator_token(folder: Path) -> str:
     path = folder / OPERATOR_TOKEN_FILE
     if not path.exists():
         write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    return read_private(path, "the operator's token").decode().strip()
+    # While it is rotated, the file has several lines; the first is the newest.
+    return read_private(path, "the operator's token").decode().strip().partition("\n")[0].strip()
 
 
 def write_server_file(folder: Path, record: ServerRecord) -> None:

@@ -84,7 +84,7 @@ def test_every_name_is_unique_in_its_file_and_has_a_query(path: str) -> None:
 def test_postgres_has_every_query_of_sqlite_and_some_of_its_own() -> None:
     sqlite, postgres = map(set, map(load_queries, DIALECTS))
     assert sqlite <= postgres
-    several_servers = {"hold_swarm", "announce", "newest_events"}
+    several_servers = {"hold_swarm", "announce", "newest_events", "database_clock"}
     leadership = {"take_lead", "lead_left_ms", "renew_lead", "release_lead"}
     assert postgres - sqlite == several_servers | leadership
 

@@ -113,6 +113,11 @@ class ServerSession:
         """Whether the answers come from a database that no server has open."""
         return self._target.database is not None
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether a server was named, or this folder has led to one or to its database."""
+        return self._target.looked_in is None
+
     def not_running(self, swarm_id: str) -> str | None:
         """What to say instead of an effect on workers: without a server there are none."""
         if not self.is_offline:

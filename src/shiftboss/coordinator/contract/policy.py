@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from shiftboss.errors import InvalidRequest, UnknownRepo
+from typing import NamedTuple
+
+from shiftboss.errors import InvalidRequest, PolicyChanging, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.contract.repo_graph import RepoGraph
 from shiftboss.rules.paths.branch_names import task_branch
+from shiftboss.store.port import Transaction
+
+
+class _Version(NamedTuple):
+    number: int
+    settings: Policy
+    graph: RepoGraph
+    by_folder: dict[str, str]
 
 
 class ActivePolicy:
-    def __init__(self, settings: Policy) -> None:
-        self.settings = settings
-        self.graph = RepoGraph({name: repo.depends_on for name, repo in settings.repos.items()})
+    """The policy that is in force on this server. It is replaced while the server runs, by one
+    assignment: use cases run on other threads. Version 0 is not stored."""
+
+    def __init__(self, settings: Policy, *, is_shared: bool = False) -> None:
+        """`is_shared`: another server may replace the policy in the store."""
+        self._is_shared = is_shared
+        self.replace(settings, 0)
+
+    def replace(self, settings: Policy, version: int) -> None:
+        graph = RepoGraph({name: repo.depends_on for name, repo in settings.repos.items()})
         # The git folder that all work trees share: `.git`, or the path of a bare repository.
-        self._by_folder = {
+        by_folder = {
             folder: name
             for name, repo in settings.repos.items()
             if repo.path is not None
@@ -25,6 +42,32 @@ class ActivePolicy:
             for name, repo in settings.repos.items()
             if repo.path is None and repo.url is not None
         }
+        self._in_force = _Version(version, settings, graph, by_folder)
+
+    @property
+    def version(self) -> int:
+        return self._in_force.number
+
+    @property
+    def settings(self) -> Policy:
+        return self._in_force.settings
+
+    @property
+    def graph(self) -> RepoGraph:
+        return self._in_force.graph
+
+    def check_current(self, tx: Transaction) -> None:
+        """Raises PolicyChanging if another server has replaced the policy and this one has not
+        heard of it: two policies could let both halves of a chain be worked on."""
+        if self._is_shared:
+            current = tx.current_policy_version()
+            if current != self.version:
+                raise PolicyChanging(
+                    f"version {current} of the policy is in force, and this server still has "
+                    f"version {self.version}; nothing was changed",
+                    hint="send the same request again; if that does not help, read the log of the "
+                    "server",
+                )
 
     def __contains__(self, repo: str | None) -> bool:
         return repo in self.settings.repos
@@ -42,11 +85,11 @@ class ActivePolicy:
     @property
     def has_folders(self) -> bool:
         """Whether a repo of the policy can be given by its path."""
-        return bool(self._by_folder)
+        return bool(self._in_force.by_folder)
 
     def name_at(self, folder: str) -> str | None:
         """The name of the repo whose work trees share this git folder."""
-        return self._by_folder.get(folder)
+        return self._in_force.by_folder.get(folder)
 
     def path_of(self, name: str) -> str:
         """The path of the repo on this machine, or its URL."""

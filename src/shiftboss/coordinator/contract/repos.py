@@ -29,6 +29,7 @@ def lock_repo(
     repo. A task that `merges` accepted work takes over its lock.
     """
     tx.hold_repos()
+    policy.check_current(tx)
     if has_or_may_get(tx, policy, repo, swarm_id, task_id, merges):
         return
     merged_lock = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None

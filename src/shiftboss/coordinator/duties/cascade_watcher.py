@@ -26,10 +26,14 @@ class CascadeWatcher(Timer):
             EventKind.REPO_RELEASED,
             EventKind.TASK_STARTED,
         )
-        super().__init__(store, clock, hub, *(kinds if policy.settings.repos else ()))
+        super().__init__(store, clock, hub, *kinds)
         hub.listen(EventKind.HALT_LIFTED, self._on_halt_lifted)
         self._policy = policy
         self._halt_lifted = True
+
+    def _on_waking_event(self, event: Event) -> None:
+        if self._policy.settings.repos:
+            super()._on_waking_event(event)
 
     def _on_halt_lifted(self, _event: Event) -> None:
         self._halt_lifted = True

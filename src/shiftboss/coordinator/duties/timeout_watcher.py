@@ -14,7 +14,7 @@ from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer, run_all
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.store.port import Transactions
@@ -36,11 +36,15 @@ class TimeoutWatcher(Timer):
             EventKind.QUESTION_ASKED,
             EventKind.QUESTION_ANSWERED,
             EventKind.WORK_RESUMED,
-            # Only tasks on repos of the policy are timed.
-            *([EventKind.TASK_STARTED] if policy.settings.repos else []),
         )
+        hub.listen(EventKind.TASK_STARTED, self._on_task_started)
         self._policy = policy
         self._evidence = evidence
+
+    def _on_task_started(self, _event: Event) -> None:
+        """Only tasks on repos of the policy are timed."""
+        if self._policy.settings.repos:
+            self.wake()
 
     async def act(self, now_ms: int) -> None:
         due = await self.store.read(lambda tx: tx.due_attempts(now_ms, DUE_PER_ROUND_MAX))

@@ -118,6 +118,8 @@ def _lock(
                 field="merges",
                 hint="leave it out",
             )
+        if policy is not None:
+            policy.check_current(tx)
         return
     check_describable(handoff, repo_name, policy)
     lock_repo(tx, policy, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)

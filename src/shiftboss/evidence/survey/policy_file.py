@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable, InvalidPolicy, UnknownRepo
 from shiftboss.evidence.mirror.repository import LONG_NAMES, Repository
@@ -16,16 +16,34 @@ from shiftboss.system.files import read_text
 POLICY_FILE: Final = "shiftboss.yaml"
 
 
+class PolicyText(NamedTuple):
+    """The text of a policy file, and the absolute path of the file that it was read from."""
+
+    body: str
+    source: str
+
+
+def read_policy_text(path: Path) -> PolicyText:
+    """Raises InvalidPolicy if the file cannot be read."""
+    return PolicyText(read_text(path, "policy", InvalidPolicy), str(path.absolute()))
+
+
 def load_policy(path: Path) -> Policy:
     """Raises InvalidPolicy with every problem, each with its line and key."""
-    text = read_text(path, "policy", InvalidPolicy)
-    policy = read_policy(text, str(path))
-    folder = path.resolve().parent
+    return policy_of(read_policy_text(path), str(path))
+
+
+def policy_of(policy_text: PolicyText, name: str | None = None) -> Policy:
+    """What a policy says; its file need not exist here. Problems name it `name`. Raises
+    InvalidPolicy."""
+    text, path = policy_text.body, name or policy_text.source
+    policy = read_policy(text, path)
+    folder = Path(policy_text.source).resolve().parent
     repos = {name: _with_full_paths(repo, folder) for name, repo in policy.repos.items()}
     shared = _shared_folders(repos)
     if shared:
         document = read_yaml(text)
-        raise invalid_policy(str(path), [document.problem(*problem) for problem in shared])
+        raise invalid_policy(path, [document.problem(*problem) for problem in shared])
     return policy.model_copy(update={"repos": repos})
 
 

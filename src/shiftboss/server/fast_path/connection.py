@@ -114,7 +114,8 @@ class FastConnection(Connection):
         is_first = self._is_between_requests
         may_know = is_first and self._is_free and not self._is_proxy
         known = self._heads.find(data) if may_know else None
-        if known is not None and self._is_within_rate():
+        is_valid = known is not None and self._heads.is_current(self._guard.tokens_version)
+        if known is not None and is_valid and self._is_within_rate():
             head, body = known
             self._requests += 1
             self._unset_keepalive_if_required()

@@ -34,6 +34,16 @@ class CachedHead(NamedTuple):
 class HeadCache:
     def __init__(self) -> None:
         self._heads: dict[bytes, CachedHead] = {}
+        self._tokens_version = 0
+
+    def is_current(self, tokens_version: int) -> bool:
+        """Whether the guard still has the tokens that it had when it admitted the heads. If not,
+        they are forgotten."""
+        if tokens_version != self._tokens_version:
+            self._tokens_version = tokens_version
+            self._heads.clear()
+            return False
+        return True
 
     def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
         """The head and the body, if the packet is exactly one request with a known head."""

@@ -6,12 +6,14 @@ from operator import attrgetter
 
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.service import ContractService
+from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.server.operations.operation import Operation
 
 _service = attrgetter("contract")
+_policies = attrgetter("policies")
 
 CONTRACT_OPERATIONS: dict[str, Operation] = {
     "report_milestone": Operation(
@@ -79,6 +81,23 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         reads=True,
         service=_service,
     ),
+    "show_policy": Operation(
+        calls.ShowPolicyRequest,
+        calls.PolicyView,
+        PolicyService.show_policy,
+        "Show the policy in force, or an older version of it, and whether the file of the server "
+        "differs.",
+        reads=True,
+        service=_policies,
+    ),
+    "list_policies": Operation(
+        calls.ListPoliciesRequest,
+        calls.PolicyList,
+        PolicyService.list_policies,
+        "List the versions of the policy, the newest first: who applied them, and when.",
+        reads=True,
+        service=_policies,
+    ),
     "show_checkpoint": Operation(
         calls.ShowCheckpointRequest,
         calls.CheckpointAnswer,
@@ -90,6 +109,13 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
 }
 
 CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "apply_policy": Operation(
+        calls.ApplyPolicyRequest,
+        calls.ApplyPolicyAnswer,
+        PolicyService.apply_policy,
+        "Put a policy in force, on all servers of the database.",
+        service=_policies,
+    ),
     "release_repo": Operation(
         calls.ReleaseRepoRequest,
         calls.OperatorAnswer,

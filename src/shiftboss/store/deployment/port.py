@@ -59,6 +59,10 @@ class DeploymentTransaction(Protocol):
     # -- the policy
     def current_policy(self) -> StoredPolicy | None: ...
 
+    def current_policy_version(self) -> int:
+        """0 if there is none."""
+        ...
+
     def policy_version(self, version: int) -> StoredPolicy | None: ...
 
     def policies_before(self, version: int, limit: int) -> list[StoredPolicy]:

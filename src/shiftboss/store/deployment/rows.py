@@ -64,6 +64,10 @@ class DeploymentRows(TransactionPart):
         row = self._session.fetch_one("current_policy", {})
         return None if row is None else StoredPolicy._make(row)
 
+    def current_policy_version(self) -> int:
+        row = self._session.fetch_one("current_policy_version", {})
+        return 0 if row is None else int(row[0])
+
     def policy_version(self, version: int) -> StoredPolicy | None:
         row = self._session.fetch_one("policy_version", {"version": version})
         return None if row is None else StoredPolicy._make(row)

@@ -43,6 +43,10 @@ UPDATE assignments SET lease_expires_at_ms =
     :now_ms + 1000 * least(coalesce(lease_seconds, :grace_seconds), :grace_seconds)
 WHERE lease_expires_at_ms <= :now_ms;
 
+-- name: database_clock
+-- Microseconds. SQLite has no clock of its own. now() would be the start of the transaction.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
 -- name: hold_repo
 -- Swarms on several servers may share a repo: reservations wait for each other.
 SELECT pg_advisory_xact_lock(hashtextextended(:repo, 0));

@@ -19,7 +19,7 @@ from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
-from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
+from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.postgres.connections import (
     CONNECTION_WAIT_SECONDS,
     connection_parameters,
@@ -154,6 +154,16 @@ class PostgresStore:
     def _call_leader(self) -> None:
         with self._sessions.take() as session:
             session.execute("announce", {"channel": self._channels.duties, "payload": ""})
+
+    async def read_clock(self, own_clock_ns: Callable[[], int]) -> ClockReading | None:
+        def read(session: PostgresSession) -> ClockReading:
+            # On the thread that asks: waiting for the event loop would count as the way there.
+            before_ns = own_clock_ns()
+            row = session.fetch_one("database_clock", {})
+            assert row is not None
+            return ClockReading(before_ns, row[0] * 1000, own_clock_ns())
+
+        return await self._in_snapshot(read)
 
     def failing(self) -> StoreUnavailable | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)

@@ -58,6 +58,9 @@ WHERE key_id = :key_id AND retired_at_ms IS NULL;
 SELECT version, body, sha256, applied_at_ms, applied_by, source
 FROM policies ORDER BY version DESC LIMIT 1;
 
+-- name: current_policy_version
+SELECT coalesce(max(version), 0) FROM policies;
+
 -- name: policy_version
 SELECT version, body, sha256, applied_at_ms, applied_by, source
 FROM policies WHERE version = :version;

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
-from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
+from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.queries import load_migrations
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
@@ -119,6 +119,9 @@ class OfflineStore:
 
     async def call_leader(self) -> None:
         pass
+
+    async def read_clock(self, own_clock_ns: Callable[[], int]) -> ClockReading | None:  # noqa: ARG002
+        return None
 
     def failing(self) -> StoreUnavailable | None:
         return None

@@ -15,7 +15,7 @@ from typing import TypeVar
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
-from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
+from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
@@ -130,6 +130,9 @@ class SqliteStore:
 
     async def call_leader(self) -> None:
         pass
+
+    async def read_clock(self, own_clock_ns: Callable[[], int]) -> ClockReading | None:  # noqa: ARG002
+        return None
 
     def failing(self) -> StoreUnavailable | None:
         return self._watch.damage or self._writer.failing

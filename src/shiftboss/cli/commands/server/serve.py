@@ -15,6 +15,7 @@ from shiftboss.cli.commands.server.serve_options import (
     AnyPortIfTaken,
     BeadsFolder,
     BehindProxy,
+    ClockSkewMax,
     ConnectionsMax,
     Db,
     EndsWithInput,
@@ -53,6 +54,7 @@ from shiftboss.cli.common.tokens import (
     read_server_token,
 )
 from shiftboss.defaults import (
+    CLOCK_SKEW_MAX_SECONDS,
     CONNECTIONS_MAX,
     HOST,
     PORT,
@@ -82,6 +84,7 @@ def serve(
     db_statement_seconds: StatementSeconds = DEFAULT_DEADLINES.statement,
     db_lock_seconds: LockSeconds = DEFAULT_DEADLINES.lock,
     db_lead_seconds: LeadSeconds = DEFAULT_DEADLINES.lead,
+    clock_skew_max: ClockSkewMax = CLOCK_SKEW_MAX_SECONDS,
     rate_limit: RateLimit = REQUESTS_PER_SECOND,
     connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
@@ -110,7 +113,10 @@ def serve(
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     from shiftboss.system.logs import LogSettings, start_logs
 
-    start_logs(LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log))
+    logs = start_logs(
+        LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
+    )
+    from shiftboss.server.reloading import LogReload
     from shiftboss.server.run import ServerSettings
     from shiftboss.server.run import serve as run
 
@@ -119,6 +125,7 @@ def serve(
         host=host,
         port=port,
         token=token,
+        token_file=token_file,
         retention_days=retention_days,
         beads=beads,
         state=state,
@@ -130,6 +137,7 @@ def serve(
         db_statement_seconds=db_statement_seconds,
         db_lock_seconds=db_lock_seconds,
         db_lead_seconds=db_lead_seconds,
+        clock_skew_max=clock_skew_max,
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
@@ -142,7 +150,8 @@ def serve(
         _tell_of_inherited_token()
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
-    run(settings, _announce_json if as_json else _announce)
+    log_reload = LogReload(logs, settings.state_folder, log_level.value)
+    run(settings, _announce_json if as_json else _announce, {"log level": log_reload})
 
 
 def _tell_of_inherited_token() -> None:

@@ -143,6 +143,18 @@ LeadSeconds = Annotated[
         help="How long a silent leader of several servers on PostgreSQL keeps the lead.",
     ),
 ]
+ClockSkewMax = Annotated[
+    float,
+    typer.Option(
+        "--clock-skew-max",
+        envvar="SHIFTBOSS_CLOCK_SKEW_MAX",
+        metavar="SECONDS",
+        min=0,
+        max=1_000_000_000,
+        help="How far the clocks of this machine and of PostgreSQL may be apart; 0 means any "
+        "distance. Leases go by the clock of PostgreSQL.",
+    ),
+]
 RateLimit = Annotated[
     int,
     typer.Option(
