@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -39,11 +40,12 @@ class App:
         self.rates = rates or RateLimits()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
-        self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at).routes(),
-            redirect_slashes=False,
-            default=_no_such_path,
-        )
+
+    @cached_property
+    def _router(self) -> Router:
+        """Takes 10 ms to make. Most commands without a server do not need it."""
+        endpoints = Endpoints(self.coordinator, self.calls, self.started_at)
+        return Router(endpoints.routes(), redirect_slashes=False, default=_no_such_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -53,6 +55,7 @@ class App:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        _ = self._router  # not during the first request
         try:
             await self.coordinator.start()
         except ShiftbossError as error:
