@@ -36,14 +36,21 @@ from typing import Any, TextIO
 
 # Modules that are imported late, or by other libraries at run time.
 LATE = (
+    "_sha256",
+    "anyio._backends._asyncio",
     "asyncio.base_events",
+    "encodings.ascii",
     "encodings.idna",
+    "httpcore2",
+    "importlib.resources.readers",
     "psycopg_pool",
     "rich.console",
     "rich.progress",
     "rich.status",
     "rich.table",
     "stringprep",
+    "truststore",
+    "typer._click.decorators",
     "typer.rich_utils",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",
