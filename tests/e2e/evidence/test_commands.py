@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence.commands import command
+from shiftboss.evidence.commands import command, supervisor_process
 from shiftboss.evidence.commands.command import (
     Limits,
     checkout_environment,
     run_command,
 )
 from shiftboss.rules.claims.criteria import CommandResult
+from shiftboss.system.processes import children_of, start_ticks
 from tests.e2e.evidence.signing import Signed
 from tests.waiting import eventually, wait_until
 
@@ -304,6 +305,44 @@ async def test_a_command_that_stops_its_supervisor_fails_and_leaves_nothing(
     assert runner.is_there("daemon")
     assert result.exit_code is None
     assert runner.processes() == []
+
+
+async def test_a_command_outlives_the_fork_server_of_its_supervisor(runner: CommandRunner) -> None:
+    kill_grandparent = f"""
+import os, signal
+stat = open(f"/proc/{{os.getppid()}}/stat").read()
+os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+{DAEMON}
+print("went on")
+"""
+    result = await runner.python(kill_grandparent)
+    assert (result.exit_code, result.output_tail) == (0, "went on\n")
+    assert runner.processes() == []
+    assert (await runner.run("true")).exit_code == 0
+
+
+async def test_a_fork_server_that_was_stopped_is_replaced(
+    runner: CommandRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_process, "_START_SECONDS", 0.5)
+    assert (await runner.run("true")).exit_code == 0
+    stopped = supervisor_process.FORK_SERVER._pid
+    os.kill(stopped, signal.SIGSTOP)
+    assert (await runner.run("true")).exit_code == 0
+    assert start_ticks(stopped) is None
+
+
+async def test_a_cancelled_start_leaves_no_supervisor(runner: CommandRunner) -> None:
+    assert (await runner.run("true")).exit_code == 0
+    starts = [asyncio.ensure_future(runner.python(FOREVER)) for _ in range(20)]
+    for number, start in enumerate(starts):
+        for _ in range(number):
+            await asyncio.sleep(0)
+        start.cancel()
+    await asyncio.gather(*starts, return_exceptions=True)
+    assert all(start.cancelled() for start in starts)
+    server = supervisor_process.FORK_SERVER._pid
+    await eventually(lambda: not children_of(server), "no supervisor is left")
 
 
 def test_nothing_is_left_when_the_server_dies(runner: CommandRunner) -> None:

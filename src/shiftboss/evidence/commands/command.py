@@ -9,22 +9,18 @@ import os
 import secrets
 import shutil
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.evidence.commands.namespaces import Namespaces
+from shiftboss.evidence.commands.supervisor_process import SupervisorProcess, start_supervisor
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
-from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.orphans import ORPHANS
-from shiftboss.system.processes import module_argv
 
-_SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
 # The supervisor enforces the time limit and then kills what it started. If it takes this much
 # longer, it was stopped from outside, perhaps by the command.
 _GRACE_SECONDS: Final = 20.0
@@ -124,10 +120,11 @@ async def _supervise(
         "wrapper": list(sandbox.wrapper) if sandbox is not None else [],
         "namespaces": sandbox.namespaces if sandbox is not None else None,
     }
-    supervisor = await _start_supervisor(mark)
+    supervisor = await start_supervisor()
+    ORPHANS.keep(supervisor.pid)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
-            return await _ask(supervisor, job)
+            return await supervisor.ask(json.dumps(job).encode() + b"\n")
     except TimeoutError:
         supervisor.kill()
         return b""
@@ -135,44 +132,8 @@ async def _supervise(
         await _release(supervisor, mark)
 
 
-async def _start_supervisor(mark: str) -> Process:
-    """Without an environment: the command could read it, and ours may contain secrets."""
-    with ORPHANS.starting():
-        supervisor = await start_process(
-            tuple(module_argv(_SUPERVISOR)),
-            partial(_release, mark=mark),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
-        ORPHANS.keep(supervisor.pid)
-    return supervisor
-
-
-async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
-    """The input stays open: when it is closed, the supervisor ends the command."""
-    assert supervisor.stdin is not None
-    assert supervisor.stdout is not None
-    try:
-        supervisor.stdin.write(json.dumps(job).encode() + b"\n")
-        await supervisor.stdin.drain()
-    except ConnectionError:
-        return b""
-    return await supervisor.stdout.read()
-
-
-async def _release(supervisor: Process, mark: str) -> None:
-    assert supervisor.stdin is not None
-    supervisor.stdin.close()
-    try:
-        async with asyncio.timeout(_RELEASE_SECONDS):
-            code = await wait_for_end(supervisor)
-    except TimeoutError:
-        supervisor.kill()
-        code = await wait_for_end(supervisor)
+async def _release(supervisor: SupervisorProcess, mark: str) -> None:
+    code = await supervisor.release(_RELEASE_SECONDS)
     ORPHANS.forget(supervisor.pid)
     if code != 0:
         await asyncio.to_thread(end_marked, _MARK, mark)

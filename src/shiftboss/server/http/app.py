@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -58,11 +59,12 @@ class App:
         self.access_log = AccessLog()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
-        self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at, self.forwarding).routes(),
-            redirect_slashes=False,
-            default=_no_such_path,
-        )
+
+    @cached_property
+    def _router(self) -> Router:
+        """Takes 10 ms to make. Most commands without a server do not need it."""
+        endpoints = Endpoints(self.coordinator, self.calls, self.started_at, self.forwarding)
+        return Router(endpoints.routes(), redirect_slashes=False, default=_no_such_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -72,6 +74,7 @@ class App:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        _ = self._router  # not during the first request
         try:
             await self.coordinator.start()
         except ShiftbossError as error:
