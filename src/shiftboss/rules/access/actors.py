@@ -17,6 +17,20 @@ class Actor(NamedTuple):
     task_id: str | None = None
     worker: str | None = None
     expires_at_ms: int | None = None
+    # Of a named token; None for the names below.
+    token_id: str | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.swarm_id is not None or self.worker is not None
+
+    def sees(self, swarm_id: str) -> bool:
+        return self.swarm_id is None or swarm_id == self.swarm_id
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a token says who it is: then no request says otherwise."""
+        return self.token_id is not None
 
 
 # The server itself: its duties.

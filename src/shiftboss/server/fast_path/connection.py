@@ -28,7 +28,7 @@ from shiftboss.server.fast_path.exchange import (
     FastExchange,
     continued,
 )
-from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_headers
@@ -59,6 +59,7 @@ class FastConnection(Connection):
         super().__init__(**arguments)
         self._calls = calls
         self._guard = guard
+        self._tokens = guard.tokens
         self._rates = rates
         self._rate: ClientRate | None = None
         self._heads = heads
@@ -89,7 +90,7 @@ class FastConnection(Connection):
             self._finish_early_reply(self._exchange)
         is_first = self._is_between_requests
         known = self._heads.find(data) if is_first and self._is_free else None
-        if known is not None and self._is_within_rate():
+        if known is not None and self._still_admits(known[0]) and self._is_within_rate():
             head, body = known
             self._requests += 1
             self._unset_keepalive_if_required()
@@ -102,7 +103,7 @@ class FastConnection(Connection):
         super().data_received(data)
         first, self._first_of_packet = self._first_of_packet, None
         if is_first and first is not None:
-            self._heads.learn(data, first)
+            self._heads.learn(data, first, self._tokens.version)
 
     # -- from the parser
 
@@ -171,6 +172,13 @@ class FastConnection(Connection):
         if call is None or actor is None or not self._is_within_rate():
             return None
         return FastExchange(call, self.headers, actor)
+
+    def _still_admits(self, head: CachedHead) -> bool:
+        """No token was revoked since, and that of the head has not expired."""
+        tokens, actor = self._tokens, head.actor
+        return head.tokens_version == tokens.version and (
+            actor.expires_at_ms is None or not tokens.is_expired(actor)
+        )
 
     def _is_within_rate(self) -> bool:
         return self._rate is None or self._rate.admits()

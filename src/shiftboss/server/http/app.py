@@ -16,7 +16,7 @@ from shiftboss.server.http.calls import Calls, answer_asgi
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
-from shiftboss.server.http.requests import ClientGoneError
+from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from shiftboss.store.acting import CURRENT_ACTOR
@@ -29,22 +29,29 @@ class App:
         token: str | None = None,
         operator_token: str | None = None,
         rates: RateLimits | None = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
+        """`needs_token`: without one, nobody is admitted, even if there is none that all share."""
         self.coordinator = coordinator
         started_at = datetime.fromtimestamp(coordinator.clock() / 1000, UTC)
         # In milliseconds: it tells this server from an earlier one at the same address.
         self.started_at = started_at.isoformat(timespec="milliseconds")
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        self.guard = Guard(token, operator_token)
+        self.guard = Guard(token, operator_token, needs_token=needs_token, clock=coordinator.clock)
+        coordinator.settings.add(self._load_tokens)
         self.rates = rates or RateLimits()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at).routes(),
+            Endpoints(coordinator, self.calls, self.guard, self.started_at).routes(),
             redirect_slashes=False,
             default=_no_such_path,
         )
+
+    async def _load_tokens(self) -> None:
+        self.guard.tokens.replace_named(await self.coordinator.store.read(lambda tx: tx.tokens()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -103,6 +110,7 @@ class App:
             rate.check()
         # Every request has a task, and so a context, of its own.
         CURRENT_ACTOR.set(actor)
+        scope[ACTOR_KEY] = actor
 
 
 class _Response:

@@ -9,6 +9,7 @@ from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
+from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 
 _service = attrgetter("contract")
@@ -20,6 +21,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ContractService.report_milestone,
         "Report where your task stands: WORKING, PUSHED_TO_CI, FIXING_CI, DONE or BLOCKED. "
         "DONE is verified.",
+        Permission.WORK,
         service=_service,
         waits=True,
     ),
@@ -28,6 +30,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.FailureAnswer,
         ContractService.report_failure,
         "Report what went wrong. The response says whether to retry, fix, wait or stop.",
+        Permission.WORK,
         service=_service,
     ),
     "show_ci": Operation(
@@ -35,6 +38,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ShowCiAnswer,
         ContextService.show_ci,
         "Show the CI result of the commit that you pushed last, with the logs of failed jobs.",
+        Permission.READ,
         reads=True,
         service=attrgetter("context"),
     ),
@@ -43,6 +47,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.InstructionsAnswer,
         ContractService.get_ci_instructions,
         "Get the CI instructions, after you have pushed.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -51,6 +56,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.InstructionsAnswer,
         ContractService.get_worker_prompt,
         "Get the short prompt for the worker of the task.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -60,6 +66,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ContextService.build_context,
         "Build the context for a new worker of the task, within a token budget: plan, files, "
         "tests, specs, history and related work.",
+        Permission.READ,
         reads=True,
         service=attrgetter("context"),
     ),
@@ -68,6 +75,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.CanSpawnAnswer,
         ContractService.can_spawn,
         "Tell whether work on a repo may start now, and what blocks it.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -76,6 +84,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.ReposAnswer,
         ContractService.list_repos,
         "List the repos of the policy by phase, with their workers, CI results and halts.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -84,6 +93,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.CheckpointAnswer,
         ContractService.show_checkpoint,
         "Show the last checkpoint of a task.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -95,6 +105,7 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.OperatorAnswer,
         ContractService.release_repo,
         "Release the lock of a repo whose work was not verified.",
+        Permission.OPERATE,
         service=_service,
     ),
     "resume": Operation(
@@ -102,6 +113,7 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.OperatorAnswer,
         ContractService.resume,
         "Lift a halt.",
+        Permission.OPERATE,
         service=_service,
     ),
 }

@@ -7,19 +7,22 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from shiftboss.protocol.fields import Answer, Request
+from shiftboss.rules.access.roles import Permission
 
 
 class Operation(NamedTuple):
     """`call(service, request, idempotency_key)`, where `service` gets the service of a coordinator.
 
-    `summary` is the description of the MCP tool, too. `reads`: it changes nothing. `waits`: its
-    answer may take long.
+    `summary` is the description of the MCP tool, too. `permission` is what a caller needs.
+    `reads`: it changes nothing. `waits`: its answer may take long. `is_tool`: MCP has it, too.
     """
 
     request: type[Request]
     answer: type[Answer]
     call: Callable[..., Awaitable[Answer]]
     summary: str
+    permission: Permission
     reads: bool = False
     waits: bool = False
     service: Callable[[Any], Any] = attrgetter("bus")
+    is_tool: bool = True
