@@ -63,6 +63,8 @@ class ServerSettings(NamedTuple):
     host: str = HOST
     port: int = PORT
     token: str | None = None
+    # Nobody is admitted without a token, even if there is none that all share.
+    requires_tokens: bool = False
     retention_days: int = 30
     beads: str | Path | None = None
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
@@ -94,7 +96,7 @@ class ServerSettings(NamedTuple):
         for the operator: contracts run commands."""
         if self.spawning is None:
             has_token = self.token is not None or self.operator_token is not None
-            return not has_token and is_loopback(self.host)
+            return not (has_token or self.requires_tokens) and is_loopback(self.host)
         return self.spawning == "everybody"
 
     @property
@@ -167,11 +169,12 @@ class _Server(uvicorn.Server):
 
 def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
-    if settings.token is None and not is_loopback(settings.host):
+    if settings.token is None and not settings.requires_tokens and not is_loopback(settings.host):
         raise CannotStart(
             f"{settings.host} can be reached from other machines, so a token is needed",
             field="host",
-            hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
+            hint="add --require-tokens and give everybody a token with `shiftboss token create`; "
+            "or set SHIFTBOSS_TOKEN or --token-file to one that all share; or serve on 127.0.0.1",
         )
     _allow_many_connections()
     make_state_folder(settings.state_folder)
@@ -245,7 +248,13 @@ def _app(settings: ServerSettings) -> App:
         policy=_policy(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
-    return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+    return App(
+        coordinator,
+        settings.token,
+        operator,
+        RateLimits(settings.rate_limit),
+        needs_token=settings.requires_tokens,
+    )
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:

@@ -146,14 +146,20 @@ class ServerSession:
 
     def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation that only the operator may use."""
+        return self.post_as_operator(operation, body_of(swarm_id, members))
+
+    def post_as_operator(self, operation: str, body: Mapping[str, object]) -> bytes:
         if self.is_offline and is_agent():
             raise AgentIsNotOperator
         client = self.client if self.is_offline else self._operator_client()
-        return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+        return client.post(f"/operator/{operation}", body)
 
     def _operator_client(self) -> Client:
-        operator_token = read_operator_token(self._operator_token_file, self._target.state)
-        return Client(self._target.address, read_token(self._token_file), operator_token)
+        """The token of the caller may be that of an operator; then no other one is needed."""
+        token = read_token(self._token_file)
+        read = read_operator_token if token is None else find_operator_token
+        operator_token = read(self._operator_token_file, self._target.state)
+        return Client(self._target.address, token, operator_token)
 
     def call_maybe_as_operator(
         self, operation: str, operator_operation: str, swarm_id: str, /, **members: object
