@@ -39,7 +39,7 @@ from shiftboss.cli.common.tokens import (
     AgentIsNotOperator,
     find_operator_token,
     is_agent,
-    read_operator_token,
+    operator_token_beside,
     read_token,
 )
 from shiftboss.errors import ShiftbossError
@@ -155,10 +155,8 @@ class ServerSession:
         return client.post(f"/operator/{operation}", body)
 
     def _operator_client(self) -> Client:
-        """The token of the caller may be that of an operator; then no other one is needed."""
         token = read_token(self._token_file)
-        read = read_operator_token if token is None else find_operator_token
-        operator_token = read(self._operator_token_file, self._target.state)
+        operator_token = operator_token_beside(token, self._operator_token_file, self._target.state)
         return Client(self._target.address, token, operator_token)
 
     def call_maybe_as_operator(

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment import tokens
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
+from shiftboss.defaults import TOKEN_PREFIX
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.deployment.tokens import (
     CreateTaskTokenRequest,
@@ -23,7 +24,7 @@ from shiftboss.protocol.deployment.tokens import (
     RotateTokenRequest,
     TokenList,
 )
-from shiftboss.rules.access.tokens import TOKEN_BYTES, TOKEN_PREFIX, token_digest
+from shiftboss.rules.access.tokens import TOKEN_BYTES, token_digest
 from shiftboss.store.port import Store, UseCase
 
 T = TypeVar("T")

@@ -29,8 +29,12 @@ class Actor(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether a token says who it is: then no request says otherwise."""
+        """Whether a token says who it is."""
         return self.token_id is not None
+
+    def recorded_as(self, given: str) -> str:
+        """The name for a decision: that of the token. Without one, what the request says."""
+        return self.name if self.is_named else given
 
 
 # The server itself: its duties.

@@ -27,8 +27,6 @@ class StoredToken(NamedTuple):
     revoked_by: str | None = None
 
 
-# So that a token is recognised where it does not belong: in a file, in a log, at another server.
-TOKEN_PREFIX: Final = "sbt_"  # noqa: S105
 TOKEN_BYTES: Final = 32
 
 

@@ -10,14 +10,13 @@ the operator's. The guard says who the caller is; what it may do is decided for 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import Final
 
+from shiftboss.coordinator.clock import Clock, ServerClock
+from shiftboss.defaults import TOKEN_PREFIX
 from shiftboss.errors import Forbidden, MalformedRequest, Unauthorized, UnsupportedMediaType
 from shiftboss.rules.access.actors import FORGE, LOCAL, SHARED, Actor
 from shiftboss.rules.access.roles import Role
-from shiftboss.rules.access.tokens import TOKEN_PREFIX
 from shiftboss.server.http.known_tokens import KnownTokens
 from shiftboss.server.http.requests import Headers
 from shiftboss.system.loopback import is_loopback
@@ -47,10 +46,6 @@ _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))
 _PORT_MAX: Final = 65_535
 
 
-def _machine_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Guard:
     """The operator's operations need a token on every address: a worker on the same machine is not
     the operator."""
@@ -61,11 +56,11 @@ class Guard:
         operator_token: str | None = None,
         *,
         needs_token: bool = False,
-        clock: Callable[[], int] = _machine_clock,
+        clock: Clock | None = None,
     ) -> None:
         """`needs_token`: a caller must have a token even if there is none that all share."""
         self.tokens = KnownTokens(
-            clock,
+            clock or ServerClock(),
             [] if token is None else [token],
             [] if operator_token is None else [operator_token],
         )

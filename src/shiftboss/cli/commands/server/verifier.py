@@ -15,7 +15,7 @@ import typer
 from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
-from shiftboss.cli.common.tokens import read_operator_token, read_token
+from shiftboss.cli.common.tokens import operator_token_beside, read_token
 
 if TYPE_CHECKING:
     from shiftboss.verifier.service import VerifiedClaim
@@ -40,16 +40,17 @@ def verifier(
         bool, typer.Option("--json", help="Print the outcome of each claim as a JSON line.")
     ] = False,
 ) -> None:
-    """Verify claims for a server until Ctrl-C (operator).
+    """Verify claims for a server until Ctrl-C (verifier or operator).
 
-    It reconnects by itself.
+    It reconnects by itself. A token of the role verifier is enough: give it as --token-file or in
+    SHIFTBOSS_TOKEN.
     """
     from shiftboss.system.private_environment import hide_secrets
 
     hide_secrets()
     found = find_target(server)
     token = read_token(token_file)
-    operator_token = read_operator_token(operator_token_file, found.state)
+    operator_token = operator_token_beside(token, operator_token_file, found.state)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.server_address import Server
     from shiftboss.verifier.service import run_verifier
