@@ -30,6 +30,7 @@ _FORMS: Final = {
     "a key of Google": rb"AIza[0-9A-Za-z_-]{35}",
     "a token of GitHub": rb"(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{60,100})",
     "a token of GitLab": rb"glpat-[A-Za-z0-9_-]{20}",
+    "a token of Shiftboss": rb"sbt_[A-Za-z0-9_-]{43}",
     "a token of npm": rb"npm_[A-Za-z0-9]{36}",
     "a token of PyPI": rb"pypi-AgE[A-Za-z0-9_-]{50,300}",
     "a token of Slack": rb"xox[abeoprs]-[A-Za-z0-9-]{20,200}",

@@ -23,6 +23,8 @@ DEFAULT_AGENT: Final = "claude"
 # The names of variables and of a file, not their values.
 TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
 TOKEN_FILE_VARIABLE: Final = "SHIFTBOSS_TOKEN_FILE"  # noqa: S105
+# So that a named token is recognised where it does not belong: in a file, in a log, elsewhere.
+TOKEN_PREFIX: Final = "sbt_"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
 

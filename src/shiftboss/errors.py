@@ -18,6 +18,7 @@ ShiftbossError
 │   ├── UnknownHalt
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
+│   ├── UnknownToken
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
@@ -32,6 +33,7 @@ ShiftbossError
 │   ├── PacketFinished
 │   ├── CounterRegression
 │   ├── KeyReused
+│   ├── TokenExists
 │   ├── TaskExists
 │   ├── TaskEnded
 │   ├── TaskMismatch
@@ -228,6 +230,18 @@ class UnknownPolicy(NotFound):
     title = "There is no such version of the policy"
 
 
+class UnknownToken(NotFound):
+    code = "unknown_token"
+    title = "There is no such token"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no valid token {name}",
+            field="token",
+            hint="`shiftboss token list` lists them",
+        )
+
+
 class MethodNotAllowed(ShiftbossError):
     code = "method_not_allowed"
     status = 405
@@ -315,6 +329,19 @@ class CounterRegression(Conflict):
 class KeyReused(Conflict):
     code = "idempotency_key_reused"
     title = "The idempotency key was used for another request"
+
+
+class TokenExists(Conflict):
+    code = "token_exists"
+    title = "The name has a token already"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} has a token already; nothing was changed",
+            field="name",
+            hint=f"`shiftboss token rotate {name}` makes a new one, and "
+            f"`shiftboss token revoke {name}` ends it",
+        )
 
 
 class TaskExists(Conflict):

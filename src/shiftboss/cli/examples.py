@@ -55,6 +55,8 @@ _EXAMPLES: Final[dict[str, str]] = {
     "strategy suggest": 'shiftboss strategy suggest --goal "Add a login form"',
     "strategy list": "shiftboss strategy list",
     "verifier": "shiftboss verifier --server https://shiftboss.example.com --at-once 2",
+    "token list": "shiftboss token list --all",
+    "token revoke": "shiftboss token revoke ci-runner",
     "policy check": "shiftboss policy check shiftboss.yaml",
     "policy show": "shiftboss policy show --effective",
     "policy apply": "shiftboss policy apply shiftboss.yaml --yes",

@@ -72,6 +72,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "simulate": "cli.commands.server.simulate:simulate",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
+        "token": "cli.commands.server.tokens:token",
         "policy": "cli.commands.contract.policy:policy",
         "repo": "cli.commands.contract.repos:repo",
         "mcp": "cli.commands.server.mcp:mcp",

@@ -25,6 +25,7 @@ from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.deployment.database_clock import DatabaseClock
 from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
+from shiftboss.coordinator.deployment.token_service import TokenService
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
@@ -139,6 +140,7 @@ class Coordinator:
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning)
+        self.tokens = TokenService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self._duties: list[Duty] = [

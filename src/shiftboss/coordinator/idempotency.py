@@ -25,6 +25,7 @@ from shiftboss.protocol.packets import (
     ProgressRequest,
     RegisterRequest,
 )
+from shiftboss.rules.access.scope import check_worker
 from shiftboss.rules.tasks.packets import Assignment, packet_task_id
 from shiftboss.store.port import Store, Transaction
 
@@ -60,10 +61,12 @@ def take(
         assignment, first = tx.take_reported(swarm_id, task_id, report_key)
         if assignment is None:
             raise UnknownPacket(swarm_id, report.packet_id)
+        check_worker(tx.actor, assignment.worker, "packet_id")
         return assignment, report_key, first
     assignment = tx.take_assignment(swarm_id, task_id)
     if assignment is None:
         raise UnknownPacket(swarm_id, report.packet_id)
+    check_worker(tx.actor, assignment.worker, "packet_id")
     if not by_content:
         return assignment, None, None
     report_key = content_digest(name, assignment, report)

@@ -19,15 +19,16 @@ from shiftboss.protocol.handoffs import WorkerHandoff, canonical_json, handoff_h
 from shiftboss.protocol.receipts import (
     RECEIPT_FORMAT,
     RECEIPT_FORMAT_1,
+    RECEIPT_FORMAT_2,
     ReceiptBody,
-    ReceiptBodyV2,
+    ReceiptBodyV1,
     ReceiptCheck,
     SignedReceipt,
 )
 
 M = TypeVar("M", bound=BaseModel)
 RECEIPT_BYTES_MAX: Final = 32 * 2**20
-RECEIPT_FORMATS: Final = (RECEIPT_FORMAT_1, RECEIPT_FORMAT)
+RECEIPT_FORMATS: Final = (RECEIPT_FORMAT_1, RECEIPT_FORMAT_2, RECEIPT_FORMAT)
 
 
 def read_receipt(text: bytes) -> SignedReceipt:
@@ -92,7 +93,7 @@ def check_facts(body: ReceiptBody) -> None:
         # A task that owns no files only reads.
         "commit": body.commit == body.base_commit and bool(body.contract.files_owned),
         "checks": any(check.outcome == "failed" for check in body.checks)
-        or (isinstance(body, ReceiptBodyV2) and not all(map(_is_consistent, body.checks))),
+        or (not isinstance(body, ReceiptBodyV1) and not all(map(_is_consistent, body.checks))),
         "waivers": waived > 0 and not body.waivers,
         "diff": body.diff.files_changed < len(body.diff.changes),
         "accepted_at": not body.claimed_at <= body.verified_at <= body.accepted_at,

@@ -11,14 +11,20 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 
 from shiftboss.protocol.fields import Request
-from shiftboss.protocol.receipts import RECEIPT_FORMAT, RECEIPT_FORMAT_1, ObjectName
+from shiftboss.protocol.receipts import (
+    RECEIPT_FORMAT,
+    RECEIPT_FORMAT_1,
+    RECEIPT_FORMAT_2,
+    ObjectName,
+)
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 # The predicate of a receipt is its body, in the format that its type names.
 RECEIPT_PREDICATES: Final = {
     RECEIPT_FORMAT_1: "https://shiftboss.dev/receipt/v1",
-    RECEIPT_FORMAT: "https://shiftboss.dev/receipt/v2",
+    RECEIPT_FORMAT_2: "https://shiftboss.dev/receipt/v2",
+    RECEIPT_FORMAT: "https://shiftboss.dev/receipt/v3",
 }
 LANDING_PREDICATE: Final = "https://shiftboss.dev/landing/v1"
 LANDING_FORMAT: Final = "shiftboss-landing/1"

@@ -14,9 +14,11 @@ from shiftboss.protocol.fields import Request
 from shiftboss.protocol.handoffs import Contract
 from shiftboss.protocol.verdicts import Change, CheckName, Outcome, Waiver
 
-# Receipts of format 1 do not say how their checks were tested. They stay valid.
+# Receipts of format 1 do not say how their checks were tested, and those of format 2 do not name
+# their actor. They stay valid.
 RECEIPT_FORMAT_1: Final = "shiftboss-receipt/1"
-RECEIPT_FORMAT: Final = "shiftboss-receipt/2"
+RECEIPT_FORMAT_2: Final = "shiftboss-receipt/2"
+RECEIPT_FORMAT: Final = "shiftboss-receipt/3"
 # How many canaries and mutants of a check a receipt lists. It counts all of them.
 LISTED_MAX: Final = 50
 
@@ -139,17 +141,27 @@ class ReceiptBodyV1(_BodyMembers):
     checks: Annotated[list[ReceiptCheckV1], Field(min_length=1)]
 
 
-class ReceiptBodyV2(_BodyMembers):
+class _TestedBody(_BodyMembers):
     """`policy` is the `VerificationPolicy` that was in force, as it was then: later versions may
     have further members."""
 
-    format: Literal["shiftboss-receipt/2"]
     checks: Annotated[list[ReceiptCheck], Field(min_length=1)]
     policy: dict[str, JsonValue]
 
 
+class ReceiptBodyV2(_TestedBody):
+    format: Literal["shiftboss-receipt/2"]
+
+
+class ReceiptBodyV3(_TestedBody):
+    """`actor` made the claim, by the name of its token; None for a claim of an older version."""
+
+    format: Literal["shiftboss-receipt/3"]
+    actor: str | None
+
+
 # The signed part.
-ReceiptBody = ReceiptBodyV1 | ReceiptBodyV2
+ReceiptBody = ReceiptBodyV1 | ReceiptBodyV2 | ReceiptBodyV3
 
 
 class SignedReceipt(Request):

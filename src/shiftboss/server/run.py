@@ -87,6 +87,8 @@ class ServerSettings(NamedTuple):
     # The file that the token is from: read again on SIGHUP, and while it has several lines, each of
     # them is a token.
     token_file: str | Path | None = None
+    # Nobody is admitted without a token, even if there is none that all share.
+    requires_tokens: bool = False
     retention_days: int = 30
     beads: str | Path | None = None
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
@@ -126,7 +128,7 @@ class ServerSettings(NamedTuple):
         for the operator: contracts run commands."""
         if self.spawning is None:
             has_token = self.token is not None or self.operator_token is not None
-            return not has_token and is_loopback(self.host)
+            return not (has_token or self.requires_tokens) and is_loopback(self.host)
         return self.spawning == "everybody"
 
     @property
@@ -279,14 +281,17 @@ def serve(
 
 def _refuse_without_token(settings: ServerSettings) -> None:
     """Raises CannotStart if others can reach the server, and there is no token."""
-    if settings.token is not None:
+    if settings.token is not None or settings.requires_tokens:
         return
-    hint = "set SHIFTBOSS_TOKEN or --token-file"
+    hint = (
+        "add --require-tokens and give everybody a token with `shiftboss token create`; or set "
+        "SHIFTBOSS_TOKEN or --token-file to one that all share"
+    )
     if not is_loopback(settings.host):
         raise CannotStart(
             f"{settings.host} can be reached from other machines, so a token is needed",
             field="host",
-            hint=f"{hint}, or serve on 127.0.0.1",
+            hint=f"{hint}; or serve on 127.0.0.1",
         )
     if settings.behind_proxy:
         raise CannotStart(
@@ -336,6 +341,7 @@ def _app(
         RateLimits(settings.rate_limit),
         certificates,
         forwarding,
+        needs_token=settings.requires_tokens,
     )
 
 
@@ -350,7 +356,7 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
     reloads = Reloads()
     for name, reload in others.items():
         reloads.add(name, reload)
-    reloads.add("tokens", TokenReload(app.guard.replace_tokens, shared, operator))
+    reloads.add("tokens", TokenReload(app.guard.tokens.replace_given, shared, operator))
     reloads.add("policy", app.coordinator.policies.put_file)
     return reloads
 

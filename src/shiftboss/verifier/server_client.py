@@ -23,10 +23,10 @@ class VerifierClient:
     """Every call raises what the server refuses. `on_lost` is called once per outage."""
 
     def __init__(
-        self, server: Servers, operator_token: str, on_lost: Callable[[str], None]
+        self, server: Servers, operator_token: str | None, on_lost: Callable[[str], None]
     ) -> None:
         self._http = HttpClient(server)
-        self._headers = {"Shiftboss-Operator": operator_token}
+        self._headers = {} if operator_token is None else {"Shiftboss-Operator": operator_token}
         self._on_lost = on_lost
         self._is_lost = False
 

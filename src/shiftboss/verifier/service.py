@@ -124,14 +124,15 @@ def _unable(report: VerdictRequest) -> str | None:
 
 async def run_verifier(
     server: Servers,
-    operator_token: str,
+    operator_token: str | None,
     name: str,
     folder: Path,
     at_once: int,
     on_verified: Callable[[VerifiedClaim], None],
     on_lost: Callable[[str], None],
 ) -> None:
-    """Run until cancelled."""
+    """Run until cancelled. Without the operator's token, that of the server must be one of a
+    verifier."""
     ORPHANS.adopt()
     with _locked_folder(folder):
         async with VerifierClient(server, operator_token, on_lost) as client:

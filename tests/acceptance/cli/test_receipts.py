@@ -179,7 +179,7 @@ def test_openssl_agrees_with_the_verification(exported: Path, key: Path, tmp_pat
     signature.write_bytes(base64.b64decode(signed["signature"]))
     check = ["openssl", "pkeyutl", "-verify", "-pubin", "-rawin", "-inkey", str(key)]
     check += ["-in", str(body), "-sigfile", str(signature)]
-    body.write_bytes(b"shiftboss-receipt/2\n" + canonical_json(signed["receipt"]))
+    body.write_bytes(b"shiftboss-receipt/3\n" + canonical_json(signed["receipt"]))
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
     body.write_bytes(body.read_bytes().replace(b"t-1", b"t-2"))
     assert subprocess.run(check, capture_output=True, check=False).returncode != 0

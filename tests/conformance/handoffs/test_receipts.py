@@ -17,7 +17,7 @@ from shiftboss.protocol.handoff_requests import (
     WaiveRequest,
 )
 from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV2
+from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV3
 from shiftboss.rules.runs.squash import squash_message
 from shiftboss.store.handoff_port import ReceiptRow
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
@@ -91,7 +91,7 @@ async def test_a_receipt_is_exported_as_an_envelope_by_task_and_by_id(
     receipts = handoffs.coordinator.receipts
     by_task = await receipts.export_receipt(ExportReceiptRequest(bead_id="t"))
     body = verify_envelope(read_envelope(canonical_json(by_task.receipt)), by_task.public_key)
-    assert isinstance(body, ReceiptBodyV2)
+    assert isinstance(body, ReceiptBodyV3)
     assert (body.bead_id, body.commit) == ("t", by_task.commit)
     assert by_task.landing is None
     by_id = await receipts.export_receipt(ExportReceiptRequest(bead_id=by_task.receipt_id))

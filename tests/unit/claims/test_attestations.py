@@ -87,7 +87,7 @@ def test_the_statement_names_the_commit_and_its_tree() -> None:
     members = statement()
     assert set(members) == {"_type", "subject", "predicateType", "predicate"}
     assert members["_type"] == "https://in-toto.io/Statement/v1"
-    assert members["predicateType"] == "https://shiftboss.dev/receipt/v2"
+    assert members["predicateType"] == "https://shiftboss.dev/receipt/v3"
     assert members["subject"] == [
         {"name": "/repo", "digest": {"gitCommit": COMMIT}},
         {"name": "/repo#tree", "digest": {"gitTree": TREE}},

@@ -30,7 +30,13 @@ from shiftboss.protocol.handoffs import (
     canonical_json,
     handoff_hash,
 )
-from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV2, ReceiptCanary, ReceiptCheck
+from shiftboss.protocol.receipts import (
+    ReceiptBodyV1,
+    ReceiptBodyV2,
+    ReceiptBodyV3,
+    ReceiptCanary,
+    ReceiptCheck,
+)
 from shiftboss.protocol.verdicts import (
     Canary,
     Change,
@@ -82,7 +88,7 @@ def body(
     more_checks: Sequence[CheckResult] = (),
     held_out: HeldOutTests | None = None,
     **changes: Any,
-) -> ReceiptBodyV2:
+) -> ReceiptBodyV3:
     job = VerificationJob(
         swarm_id="s-1",
         bead_id="bd-123.2",
@@ -153,6 +159,7 @@ def body(
         receipt_id="r-1",
         worker="bee",
         claimed_by=None,
+        actor="alice",
         summary=summary,
         strategy="file-based",
         claimed_at="2026-01-05T10:00:00Z",
@@ -276,8 +283,9 @@ def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
         (TEXT.replace(b'"epoch":2', b'"epoch":true'), "epoch"),
         (TEXT.replace(b'"epoch":2', b'"epoch":NaN'), "NaN is not JSON"),
         (TEXT.replace(b'"epoch":2', b'"epoch":' + b"9" * 5000), "not a receipt"),
-        (TEXT.replace(b"shiftboss-receipt/2", b"shiftboss-receipt/1"), "not a receipt"),
-        (TEXT.replace(b"shiftboss-receipt/2", b"shiftboss-receipt/3"), "receipt: .*format"),
+        (TEXT.replace(b"shiftboss-receipt/3", b"shiftboss-receipt/1"), "not a receipt"),
+        (TEXT.replace(b"shiftboss-receipt/3", b"shiftboss-receipt/2"), "not a receipt"),
+        (TEXT.replace(b"shiftboss-receipt/3", b"shiftboss-receipt/4"), "receipt: .*format"),
         (TEXT.replace(b'"bee"', rb'"\ud800"'), "not a receipt"),
         (TEXT.replace(b'"bee"', b'"\xff"'), "not a receipt"),
         (b"[" * 100_000, "not a receipt"),
@@ -317,7 +325,7 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         json.loads(TEXT)["receipt"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
     signature = base64.b64decode(SIGNED.signature)
-    key.verify(signature, b"shiftboss-receipt/2\n" + receipt.encode())
+    key.verify(signature, b"shiftboss-receipt/3\n" + receipt.encode())
     assert SIGNED.key_id == hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
@@ -377,9 +385,24 @@ def test_a_receipt_of_format_1_is_still_verified() -> None:
             check(changed)
 
 
+def test_a_receipt_of_format_2_is_still_verified() -> None:
+    """The file was written by a version that knew no actors."""
+    text = (Path(__file__).parent / "receipt_format_2.json").read_bytes()
+    check(text)
+    assert isinstance(read_receipt(text).receipt, ReceiptBodyV2)
+    for changed in (
+        text.replace(b"shiftboss-receipt/2", b"shiftboss-receipt/3"),
+        text.replace(b'"epoch": 2', b'"epoch": 3'),
+        text.replace(b'"epoch": 2', b'"actor": "alice", "epoch": 2'),
+    ):
+        assert changed != text
+        with pytest.raises(InvalidReceipt):
+            check(changed)
+
+
 @pytest.mark.requirement("OWN-13")
 def test_the_receipt_records_how_the_proof_was_tested() -> None:
-    assert isinstance(SIGNED.receipt, ReceiptBodyV2)
+    assert isinstance(SIGNED.receipt, ReceiptBodyV3)
     members = json.loads(TEXT)["receipt"]
     assert members["policy"] == json.loads(
         VerificationPolicy(mutants=MutantsRequired(require=1)).model_dump_json()

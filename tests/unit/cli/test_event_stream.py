@@ -58,7 +58,7 @@ async def test_events_missed_while_the_database_was_down_arrive_when_it_is_back(
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    stream = EventStream(cast(Coordinator, story), "s", 0, send)
+    stream = EventStream(cast(Coordinator, story), "s", 0, send, lambda: True)
     reading = asyncio.create_task(stream.run(receive, follow=True))
     story.hub.publish([story.happens(1)])
     await eventually(lambda: b"id: 1\n" in sent, "the first event")

@@ -25,7 +25,7 @@ def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> FastExchange:
 def test_a_cached_head_is_found_with_a_body_of_its_length() -> None:
     heads = HeadCache()
     assert heads.find(HEAD + b"{}") is None
-    heads.learn(HEAD + b"{}", exchange(b"{}"))
+    heads.learn(HEAD + b"{}", exchange(b"{}"), 1)
     cached = heads.find(HEAD + b"[]")
     assert cached is not None
     head, body = cached
@@ -46,7 +46,7 @@ def test_a_cached_head_is_found_with_a_body_of_its_length() -> None:
 )
 def test_other_packets_are_not_found(packet: bytes) -> None:
     heads = HeadCache()
-    heads.learn(HEAD + b"{}", exchange(b"{}"))
+    heads.learn(HEAD + b"{}", exchange(b"{}"), 1)
     assert heads.find(packet) is None
 
 
@@ -54,7 +54,7 @@ def test_the_beginning_of_a_cached_head_is_not_taken_for_it() -> None:
     """More headers and a body may follow in the next packet."""
     head = HEAD.replace(b"Content-Length: 2\r\n", b"")
     heads = HeadCache()
-    heads.learn(head, exchange(b""))
+    heads.learn(head, exchange(b""), 1)
     assert heads.find(head) is not None
     for end in range(len(head)):
         assert heads.find(head[:end]) is None
@@ -78,7 +78,7 @@ def test_the_beginning_of_a_cached_head_is_not_taken_for_it() -> None:
 )
 def test_some_heads_are_not_cached(packet: bytes, read: FastExchange) -> None:
     heads = HeadCache()
-    heads.learn(packet, read)
+    heads.learn(packet, read, 1)
     assert heads.find(packet) is None
     assert heads.find(HEAD + b"{}") is None
 
@@ -88,5 +88,5 @@ def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     heads = HeadCache()
     packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]
     for packet in packets:
-        heads.learn(packet, exchange(b"{}"))
+        heads.learn(packet, exchange(b"{}"), 1)
     assert [heads.find(packet) is not None for packet in packets] == [False, False, False, True]

@@ -40,7 +40,7 @@ from shiftboss.cli.common.tokens import (
     AgentIsNotOperator,
     find_operator_token,
     is_agent,
-    read_operator_token,
+    operator_token_beside,
 )
 from shiftboss.client.token_files import find_token
 from shiftboss.errors import ShiftbossError
@@ -152,14 +152,20 @@ class ServerSession:
 
     def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation that only the operator may use."""
+        return self.post_as_operator(operation, body_of(swarm_id, members))
+
+    def post_as_operator(self, operation: str, body: Mapping[str, object]) -> bytes:
         if self.is_offline and is_agent():
             raise AgentIsNotOperator
         client = self.client if self.is_offline else self._operator_client()
-        return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+        return client.post(f"/operator/{operation}", body)
 
     def _operator_client(self) -> Client:
-        operator_token = read_operator_token(self._operator_token_file, self._target.state)
-        return Client(self._target.address, find_token(self._token_file), operator_token)
+        source = find_token(self._token_file)
+        operator_token = operator_token_beside(
+            source.token, self._operator_token_file, self._target.state
+        )
+        return Client(self._target.address, source, operator_token)
 
     def call_maybe_as_operator(
         self, operation: str, operator_operation: str, swarm_id: str, /, **members: object

@@ -26,12 +26,13 @@ _FIELD_NAME: Final = re.compile("[a-z_-]*")
 
 
 class StreamEvent(NamedTuple):
-    """`at` is in UTC. A server of an earlier version does not send it."""
+    """`at` is in UTC, `actor` is who caused it. A server of an earlier version sends neither."""
 
     id: int
     event: str
     data: dict[str, Any]
     at: str | None = None
+    actor: str | None = None
 
 
 def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamEvent]:
@@ -94,7 +95,8 @@ def _read(client: Client, response: HTTPResponse) -> Iterator[StreamEvent]:
         while (fields := _frame(lines)) is not None:
             if "data" in fields:
                 data = json.loads(fields["data"])
-                yield StreamEvent(int(fields["id"]), fields["event"], data, fields.get("at"))
+                at, actor = fields.get("at"), fields.get("actor") or None
+                yield StreamEvent(int(fields["id"]), fields["event"], data, at, actor)
 
 
 def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:

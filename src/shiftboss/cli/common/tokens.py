@@ -14,6 +14,7 @@ from shiftboss.defaults import (
     OPERATOR_TOKEN_FILE,
     OPERATOR_TOKEN_VARIABLE,
     TASK_VARIABLE,
+    TOKEN_PREFIX,
     TOKEN_VARIABLE,
 )
 from shiftboss.errors import ShiftbossError
@@ -79,6 +80,21 @@ def find_operator_token(token_file: Path | None, state: Path | None = None) -> s
     if is_agent():
         raise AgentIsNotOperator
     return read_token_file(file)
+
+
+def operator_token_beside(
+    token: str | None, token_file: Path | None, state: Path | None
+) -> str | None:
+    """The operator's token for a caller that has `token`. Raises BadToken if there is none at all.
+
+    A named token says who acts, and its role decides: then no file is looked for. One that is given
+    on purpose still counts.
+    """
+    if token is None:
+        return read_operator_token(token_file, state)
+    if token.startswith(TOKEN_PREFIX):
+        return _read(token_file, OPERATOR_TOKEN_VARIABLE)
+    return find_operator_token(token_file, state)
 
 
 def _is_own_file(path: Path) -> bool:

@@ -24,6 +24,9 @@ NARROW_COLUMNS: Final = 100
 KIND_CELLS: Final = 18
 
 
+_UNNAMED_ACTORS: Final = (None, "", "server", "local")
+
+
 class _Members(dict[str, Any]):
     """An event of another version may lack a member: it is shown as `?`."""
 
@@ -221,10 +224,17 @@ _STYLES: Final = {
 }
 
 
+def _with_actor(event: StreamEvent) -> str:
+    """The actor is named if it is somebody: not a duty of the server, and not just anybody on its
+    machine."""
+    text = sentence(event)
+    return text if event.actor in _UNNAMED_ACTORS else f"{text} [by {printable(event.actor)}]"
+
+
 def event_line(event: StreamEvent, *, columns: int | None) -> RenderableType:
     """One line; on a terminal with so many columns, a long sentence wraps within its column."""
     style = _STYLES.get(event.event, "")
-    kind, text = printable(event.event), sentence(event)
+    kind, text = printable(event.event), _with_actor(event)
     time = local_time(event.at) if event.at else ""
     if columns is None:
         return Text(f"{event.id:>{ID_CELLS}}  {time:<{TIME_CELLS}}  {kind:<{KIND_CELLS}}  {text}")

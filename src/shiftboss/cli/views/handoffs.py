@@ -229,6 +229,8 @@ def receipt_summary(signed: Members) -> Table:
     add_fact(lines, "task", f"{body['bead_id']} in {body['swarm_id']}")
     add_fact(lines, "worker", f"{body['worker']}, hand-out {body['epoch']}")
     add_fact(lines, "claimed by", body["claimed_by"] or "(no name given)")
+    if body.get("actor"):
+        add_fact(lines, "actor", body["actor"])
     if body["summary"]:
         add_fact(lines, "summary", body["summary"])
     add_fact(lines, "repo", body["repo"])

@@ -46,6 +46,7 @@ from shiftboss.protocol.messages import (
 )
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.access.scope import check_task as check_task_scope
 from shiftboss.rules.claims.handoffs import check_no_claim
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
@@ -83,6 +84,7 @@ def receive(
     report_key = report_digest(f"message {message.type.value}", key)
     task_id = payload_task_id(message) or (held.task_id if held else None)
     if task_id is not None:
+        check_task_scope(tx.actor, task_id, "worker_id")
         first = first_about(tx, swarm_id, task_id, report_key, worker.name, payload_epoch(message))
         if first is not None:
             return _repeat_answer(first)
@@ -95,6 +97,7 @@ def receive(
             hint="an idle worker can be assigned a task",
             facts={"state": WorkerState.IDLE.value, "legal": ["assigned"]},
         )
+    check_task_scope(tx.actor, held.task_id, "worker_id")
     check_epoch(held, payload_epoch(message))
     check_task(held, message)
     if isinstance(message, FailedMessage):

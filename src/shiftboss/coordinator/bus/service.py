@@ -59,6 +59,7 @@ from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
@@ -224,7 +225,9 @@ class BusService:
         return await write_once(self._store, self._clock, tasks.submit, request, key)
 
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
-        use_case = tasks.retry if self._everybody_reopens else tasks.retry_unless_cancelled
+        """A token that allows to steer allows this, where it is not open to all."""
+        may_reopen = self._everybody_reopens or CURRENT_ACTOR.get().is_named
+        use_case = tasks.retry if may_reopen else tasks.retry_unless_cancelled
         return write_once(self._store, self._clock, use_case, request, key)
 
     def retry_any_task(
@@ -242,7 +245,11 @@ class BusService:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
 
     async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> SwarmsOfTask:
-        return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
+        actor = CURRENT_ACTOR.get()
+        places = await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
+        return places.model_copy(
+            update={"swarms": [place for place in places.swarms if actor.sees(place.swarm_id)]}
+        )
 
     async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:
         polling = self._hub.polling(request.swarm_id)

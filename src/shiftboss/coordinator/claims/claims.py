@@ -120,7 +120,7 @@ def _add_claim(
         worker=held.worker,
         state="waiting",
         contract_version=held.contract_version,
-        words=json.dumps(content),
+        words=json.dumps(content | {"actor": tx.actor.name}),
         asked_at_ms=now_ms,
     )
     tx.put_claim(claim)
@@ -190,12 +190,12 @@ def is_of_holder(claim: Claim) -> bool:
 
 
 def _has_content(claim: Claim, content: dict[str, Any]) -> bool:
-    """Whether the content is the same, apart from the claimant and the cost, which may grow."""
+    """Whether the content is the same, apart from the claimants and the cost, which may grow."""
     return _comparable(json.loads(claim.words)) == _comparable(content)
 
 
 def _comparable(content: dict[str, Any]) -> dict[str, Any]:
-    return {key: content[key] for key in content.keys() - {"cost", "name", "epoch"}}
+    return {key: content[key] for key in content.keys() - {"cost", "name", "epoch", "actor"}}
 
 
 def _unresolved_claim(

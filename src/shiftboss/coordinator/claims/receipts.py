@@ -19,9 +19,11 @@ from shiftboss.protocol.handoff_requests import (
     ReceiptRequest,
 )
 from shiftboss.protocol.receipts import SignedReceipt
+from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of
 from shiftboss.rules.tasks.tasks import is_reserved
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
@@ -32,7 +34,7 @@ class ReceiptService:
         self._evidence = evidence
 
     async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
-        row = await self._store.read(lambda tx: _find(tx, request.swarm_id, request.bead_id))
+        row = await self._find(request)
         return ReceiptAnswer(
             signed_receipt=json.loads(row.body), public_key=self._evidence.public_key
         )
@@ -40,12 +42,13 @@ class ReceiptService:
     async def list_receipts(
         self, request: ListReceiptsRequest, _key: str | None = None
     ) -> ReceiptList:
+        reader = CURRENT_ACTOR.get()
         rows = await self._store.read(
             lambda tx: tx.receipts_after(_parse_page_mark(request.after), request.limit)
         )
         full = len(rows) == request.limit
         return ReceiptList(
-            receipts=[_receipt_line(row) for row in rows],
+            receipts=[_receipt_line(row) for row in rows if reader.sees(row.swarm_id)],
             next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
             public_key=self._evidence.public_key,
         )
@@ -55,7 +58,7 @@ class ReceiptService:
     ) -> ExportReceiptAnswer:
         """Envelopes are made on demand: the same receipt always gives the same bytes. The server
         vouches for a squash only after it has looked at the repository itself."""
-        row = await self._store.read(lambda tx: _find(tx, request.swarm_id, request.bead_id))
+        row = await self._find(request)
         target = None
         if request.landed_as is not None:
             target = await self._check_is_squash(row, request.landed_as)
@@ -67,6 +70,12 @@ class ReceiptService:
             receipt=receipt.model_dump(mode="json"),
             landing=None if landing is None else landing.model_dump(mode="json"),
             public_key=self._evidence.public_key,
+        )
+
+    async def _find(self, request: ReceiptRequest | ExportReceiptRequest) -> ReceiptRow:
+        reader = CURRENT_ACTOR.get()
+        return await self._store.read(
+            lambda tx: _find(tx, request.swarm_id, request.bead_id, reader)
         )
 
     def _attest(
@@ -101,10 +110,10 @@ class ReceiptService:
         return target
 
 
-def _find(tx: Transaction, swarm_id: str, name: str) -> ReceiptRow:
+def _find(tx: Transaction, swarm_id: str, name: str, reader: Actor) -> ReceiptRow:
     """The newest receipt of a task, or the receipt of this id."""
     row = tx.receipt_of_task(swarm_id, name) or tx.receipt(name)
-    if row is not None:
+    if row is not None and reader.sees(row.swarm_id):
         return row
     if tx.task(swarm_id, name) is None and not is_reserved(name):
         raise UnknownTask(name)

@@ -235,6 +235,7 @@ def _accept(
         receipt_id=receipt_id_of(claim.swarm_id, claim.task_id, claim.claim_id, claim.asked_at_ms),
         worker=claim.worker,
         claimed_by=claimed_by(claim),
+        actor=content.get("actor"),
         summary=content["summary"],
         strategy=handoff.strategy,
         claimed_at=wire_time(claim.asked_at_ms),

@@ -30,6 +30,7 @@ TASKS_PER_PAGE = 500
 DAY_MS = 86_400_000
 ANSWERS_KEPT_MS = 7 * DAY_MS
 ANSWERS_PER_TRANSACTION_MAX = 500
+TOKENS_PER_TRANSACTION_MAX = 500
 
 
 class Cleaner:
@@ -73,6 +74,7 @@ class Cleaner:
                 break
         await self._forget_answers()
         await self._prune_records(before_ms)
+        await self._forget_tokens(before_ms)
         return deleted
 
     async def _try(self, swarm_id: str, cleaning: Awaitable[T]) -> T | None:
@@ -140,6 +142,16 @@ class Cleaner:
         forget = partial(_forget, before_ms=before_ms)
         while await self._store.write(forget, "") == ANSWERS_PER_TRANSACTION_MAX:
             pass
+
+    async def _forget_tokens(self, before_ms: int) -> None:
+        """Those that were revoked or expired before then. They are in no server's memory."""
+        forget = partial(_forget_tokens, before_ms=before_ms)
+        while await self._store.write(forget, "") == TOKENS_PER_TRANSACTION_MAX:
+            pass
+
+
+def _forget_tokens(tx: Transaction, before_ms: int) -> int:
+    return tx.forget_tokens(before_ms, TOKENS_PER_TRANSACTION_MAX)
 
 
 def _prune_records(tx: Transaction, before_ms: int) -> int:

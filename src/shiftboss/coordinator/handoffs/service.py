@@ -73,6 +73,7 @@ from shiftboss.protocol.handoff_requests import (
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.rules.claims.new_contracts import normalised_paths
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 # What makes a claim ready to be taken.
@@ -117,7 +118,7 @@ class HandoffService:
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """A repeated request gets the same answer."""
-        self._spawning.check_open()
+        self._spawning.check_open(CURRENT_ACTOR.get())
         refuse_held_out(request)
         return await self._spawn(request, replace=False, planned=False)
 
@@ -229,11 +230,13 @@ class HandoffService:
     async def who_owns(self, request: OwnershipRequest, _key: str | None = None) -> OwnershipAnswer:
         path = self._repo_path(request.repo)
         repo = await self._evidence.identity(path)
+        actor = CURRENT_ACTOR.get()
         wanted = Reservation(request.swarm_id, "", repo, normalised_paths(request.files, "files"))
 
         def read(tx: Transaction) -> OwnershipAnswer:
             held = ownership.holders(tx, wanted) if request.files else ownership.owned(tx, repo)
-            return OwnershipAnswer(repo=path, holders=held)
+            seen = [holder for holder in held if actor.sees(holder["swarm_id"])]
+            return OwnershipAnswer(repo=path, holders=seen)
 
         return await self._store.read(read)
 
@@ -287,7 +290,8 @@ class HandoffService:
 
     async def swarm_plan(self, request: PlanRequest, _key: str | None = None) -> PlanAnswer:
         now_ms = self._clock()
-        return await self._store.read(lambda tx: strategy_records.plan(tx, request, now_ms))
+        actor = CURRENT_ACTOR.get()
+        return await self._store.read(lambda tx: strategy_records.plan(tx, request, now_ms, actor))
 
     # -- verifiers
 

@@ -9,6 +9,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.handoffs import HeldOutTests
+from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.rules.claims.held_out import (
@@ -128,18 +129,21 @@ class SpawnPolicy(NamedTuple):
     open_to_all: bool = True
     variables: frozenset[str] = frozenset()
 
-    def check_may_run(self) -> None:
-        """The plan that a run reports is named in commands that the operator is advised to run."""
-        if not self.open_to_all:
+    def check_may_run(self, actor: Actor) -> None:
+        """The plan that a run reports is named in commands that the operator is advised to run.
+        Whom the operator gave a token with the right role may do it anyway."""
+        if not self.open_to_all and not actor.is_named:
             raise Forbidden(
                 "only the operator may run plans here; nothing was changed",
-                hint="the operator opens it to all with `shiftboss serve --spawning everybody`",
+                hint="the operator opens it to all with `shiftboss serve --spawning everybody`, or "
+                "to some with tokens of the role orchestrator",
             )
 
-    def check_open(self) -> None:
-        if not self.open_to_all:
+    def check_open(self, actor: Actor) -> None:
+        if not self.open_to_all and not actor.is_named:
             raise Forbidden(
                 "only the operator may spawn here; nothing was changed",
                 hint="the operator spawns with the command handoff spawn, or opens it to all with "
-                "`shiftboss serve --spawning everybody`",
+                "`shiftboss serve --spawning everybody`, or to some with tokens of the role "
+                "spawner",
             )

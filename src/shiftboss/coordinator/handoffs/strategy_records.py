@@ -10,6 +10,7 @@ from typing import Any
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.verdicts import Verdict
+from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.claims.handoffs import Handoff, Signal
 from shiftboss.rules.claims.strategies import (
     SignalKind,
@@ -109,19 +110,20 @@ def _violation_type(kind: SignalKind, violated: Sequence[str]) -> str | None:
     return "failure" if kind == "failure" else None
 
 
-def plan(tx: Transaction, request: PlanRequest, now_ms: int) -> PlanAnswer:
-    """The strategy with the best record, and its recent problems."""
+def plan(tx: Transaction, request: PlanRequest, now_ms: int, reader: Actor = SERVER) -> PlanAnswer:
+    """The strategy with the best record, and its recent problems, as far as the reader may see
+    their swarms."""
     records = [record for record in tx.strategies() if record.strategy != UNNAMED]
     chosen = suggest(records, now_ms, seed=request.seed)
     return PlanAnswer(
         strategy=chosen.strategy,
         reason=chosen.reason,
         strategies=[asdict(row) for row in chosen.table],
-        lessons=_lessons(tx, chosen.strategy),
+        lessons=_lessons(tx, chosen.strategy, reader),
     )
 
 
-def _lessons(tx: Transaction, strategy: str) -> list[dict[str, Any]]:
+def _lessons(tx: Transaction, strategy: str, reader: Actor) -> list[dict[str, Any]]:
     return [
         {
             "bead_id": signal.task_id,
@@ -131,5 +133,5 @@ def _lessons(tx: Transaction, strategy: str) -> list[dict[str, Any]]:
             **json.loads(signal.details),
         }
         for signal in tx.signals(strategy, 50)
-        if signal.kind != "completion"
+        if signal.kind != "completion" and reader.sees(signal.swarm_id)
     ][:LESSONS_MAX]

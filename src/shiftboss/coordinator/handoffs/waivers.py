@@ -27,7 +27,7 @@ def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
         check=request.check,
         subject=request.subject,
         reason=request.reason,
-        granted_by=request.granted_by,
+        granted_by=tx.actor.recorded_as(request.granted_by),
     )
     tx.put_waiver(request.swarm_id, request.bead_id, waiver, now_ms)
     tx.add_event(

@@ -40,9 +40,10 @@ def approve(tx: Transaction, request: ApproveRequest, now_ms: int) -> ReviewAnsw
     if review.state == "approved":
         return _answer(review, changed=False)
     _check_open(review)
-    review = review._replace(state="approved", decided_by=request.by, decided_at_ms=now_ms)
+    by = tx.actor.recorded_as(request.by)
+    review = review._replace(state="approved", decided_by=by, decided_at_ms=now_ms)
     tx.put_review(review)
-    _add_event(tx, review, EventKind.REVIEW_APPROVED, now_ms, by=request.by)
+    _add_event(tx, review, EventKind.REVIEW_APPROVED, now_ms, by=by)
     release_dependents(tx, task)
     drain(tx, task.swarm_id, now_ms)
     return _answer(review, changed=True)
@@ -55,26 +56,27 @@ def reject(tx: Transaction, request: RejectRequest, now_ms: int) -> ReviewAnswer
     if review.state == "rejected" and review.reason == request.reason:
         return _answer(review, changed=False)
     _check_open(review)
+    by = tx.actor.recorded_as(request.by)
     review = review._replace(
-        state="rejected", decided_by=request.by, decided_at_ms=now_ms, reason=request.reason
+        state="rejected", decided_by=by, decided_at_ms=now_ms, reason=request.reason
     )
     tx.put_review(review)
-    _remember(tx, review, request, now_ms)
+    _remember(tx, review, by, request.reason, now_ms)
     tx.drop_landing(task.swarm_id, task.task_id)
     _fail(tx, task, review, now_ms)
-    _add_event(tx, review, EventKind.REVIEW_REJECTED, now_ms, by=request.by, reason=request.reason)
+    _add_event(tx, review, EventKind.REVIEW_REJECTED, now_ms, by=by, reason=request.reason)
     return _answer(review, changed=True)
 
 
-def _remember(tx: Transaction, review: ReviewRecord, request: RejectRequest, now_ms: int) -> None:
+def _remember(tx: Transaction, review: ReviewRecord, by: str, reason: str, now_ms: int) -> None:
     """Another claim of this work is refused. A waiver of that was about an earlier rejection."""
     receipt = tx.receipt(review.receipt_id)
     assert receipt is not None, "a review is about a receipt that is there"
     rejected = RejectedWork(
         commit=review.commit_sha,
         tree=SignedReceipt.model_validate_json(receipt.body).receipt.tree,
-        reason=request.reason,
-        rejected_by=request.by,
+        reason=reason,
+        rejected_by=by,
     )
     tx.put_rejection(review.swarm_id, review.task_id, rejected, now_ms)
     tx.drop_waivers_of_check(review.swarm_id, review.task_id, "review")

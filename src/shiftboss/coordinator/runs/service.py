@@ -38,6 +38,7 @@ from shiftboss.protocol.runs import (
     UsageList,
 )
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 
@@ -120,7 +121,7 @@ class RunService:
     async def release_files_of_open_run(
         self, request: ReleaseFilesRequest, key: str | None = None
     ) -> ReleaseFilesAnswer:
-        self._spawning.check_may_run()
+        self._spawning.check_may_run(CURRENT_ACTOR.get())
         return await self.release_files(request, key)
 
     async def release_files(
@@ -138,7 +139,7 @@ class RunService:
     async def report_open_run(
         self, request: ReportRunRequest, key: str | None = None
     ) -> ReportRunAnswer:
-        self._spawning.check_may_run()
+        self._spawning.check_may_run(CURRENT_ACTOR.get())
         return await self.report_run(request, key)
 
     async def report_run(

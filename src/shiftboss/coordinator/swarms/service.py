@@ -25,6 +25,7 @@ from shiftboss.protocol.packets import (
 from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 
@@ -99,6 +100,9 @@ class SwarmService:
 
     async def list_swarms(self, before: str | None, limit: int) -> SwarmList:
         polling = self._hub.polling_workers()
+        only = CURRENT_ACTOR.get().swarm_id
+        if only is not None:
+            return await self._store.read(lambda tx: swarms.listing_of(tx, only, polling))
         return await self._store.read(lambda tx: swarms.listing(tx, before, limit, polling))
 
     async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:

@@ -169,6 +169,15 @@ def listing(tx: Transaction, before: str | None, limit: int, polling: Polling) -
     )
 
 
+def listing_of(tx: Transaction, swarm_id: str, polling: Polling) -> SwarmList:
+    """The list for a reader that may see one swarm."""
+    swarm = tx.swarm(swarm_id)
+    rows = [] if swarm is None else [SwarmRow(swarm, tx.state_counts(swarm_id))]
+    return SwarmList(
+        swarms=[_summary(tx, row, polling(swarm_id)) for row in rows], next_before=None
+    )
+
+
 def _parse_page_mark(mark: str | None) -> tuple[int, str] | None:
     if mark is None:
         return None

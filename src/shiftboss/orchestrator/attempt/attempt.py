@@ -11,6 +11,11 @@ from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
+from shiftboss.orchestrator.attempt.agent_token import (
+    AgentToken,
+    create_agent_token,
+    revoke_agent_token,
+)
 from shiftboss.orchestrator.attempt.attempt_record import begin_record, end_record
 from shiftboss.orchestrator.attempt.claiming import AttemptClaims, ClaimRefusal, receipt_of_agent
 from shiftboss.orchestrator.attempt.parking import (
@@ -57,6 +62,7 @@ class Attempt:
         self._totals = AttemptTotals()
         self._scratch: Path | None = None
         self._worktree: Worktree | None = None
+        self._token: AgentToken | None = None
         self._lost = asyncio.Event()
         self._questions = AttemptQuestions(run.client, worker, task.bead_id, task.epoch)
         self._ends_at = time.monotonic() + self._plan_task.timeout
@@ -102,6 +108,8 @@ class Attempt:
         finally:
             if self._scratch is not None:
                 end_record(self._scratch)
+            if self._token is not None:
+                await asyncio.shield(revoke_agent_token(self._run.client, self._token))
             if self._worktree is not None:
                 await asyncio.shield(self._remove_worktree(self._worktree))
 
@@ -121,7 +129,13 @@ class Attempt:
         self._worktree = worktree
         begin_record(scratch, assignment, worktree.path, self._settings)
         await self._run.branches.restore_uncommitted(worktree.path, self._task.resume_from)
-        return prepare_workspace(self._run, assignment, worktree, scratch, self._settings)
+        seconds = self._ends_at - time.monotonic()
+        self._token = await create_agent_token(
+            self._run.client, assignment.bead_id, self._worker, max(seconds, 0)
+        )
+        return prepare_workspace(
+            self._run, assignment, worktree, scratch, self._settings, self._token.token
+        )
 
     def _continues_branch(self) -> bool:
         """An attempt that follows one which was handed over, lost or given back continues with its

@@ -81,15 +81,16 @@ def prepare_workspace(
     worktree: Worktree,
     scratch: Path,
     settings: PlanAgent,
+    token: str | None,
 ) -> Workspace:
-    """Also writes the contract for the hooks, and the handoff for the agent."""
+    """`token` is that of the agent. Also writes the contract for the hooks, and the handoff."""
     server = run.client.server
     workspace = Workspace(
         assignment=assignment,
         tree=worktree.path,
         scratch=scratch,
         server_url=server.address,
-        server_token=server.token,
+        server_token=token,
         environment={},
     )
     write_contract(

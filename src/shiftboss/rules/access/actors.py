@@ -17,6 +17,24 @@ class Actor(NamedTuple):
     task_id: str | None = None
     worker: str | None = None
     expires_at_ms: int | None = None
+    # Of a named token; None for the names below.
+    token_id: str | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.swarm_id is not None or self.worker is not None
+
+    def sees(self, swarm_id: str) -> bool:
+        return self.swarm_id is None or swarm_id == self.swarm_id
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a token says who it is."""
+        return self.token_id is not None
+
+    def recorded_as(self, given: str) -> str:
+        """The name for a decision: that of the token. Without one, what the request says."""
+        return self.name if self.is_named else given
 
 
 # The server itself: its duties.

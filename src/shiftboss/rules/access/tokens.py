@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from shiftboss.rules.access.actors import Actor
+from shiftboss.rules.access.roles import Role
 
 
 class StoredToken(NamedTuple):
@@ -21,3 +25,23 @@ class StoredToken(NamedTuple):
     expires_at_ms: int | None = None
     revoked_at_ms: int | None = None
     revoked_by: str | None = None
+
+
+TOKEN_BYTES: Final = 32
+
+
+def token_digest(token: bytes) -> bytes:
+    """Not a slow hash: a token is random and long, so that its digest cannot be guessed."""
+    return sha256(token).digest()
+
+
+def actor_of(token: StoredToken) -> Actor:
+    return Actor(
+        token.name,
+        Role(token.role),
+        token.swarm_id,
+        token.task_id,
+        token.worker,
+        token.expires_at_ms,
+        token.token_id,
+    )

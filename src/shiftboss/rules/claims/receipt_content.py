@@ -16,7 +16,7 @@ from shiftboss.protocol.receipts import (
     LISTED_MAX,
     RECEIPT_FORMAT,
     DiffSummary,
-    ReceiptBodyV2,
+    ReceiptBodyV3,
     ReceiptCanaries,
     ReceiptCanary,
     ReceiptCheck,
@@ -51,18 +51,19 @@ def receipt_body(
     receipt_id: str,
     worker: str,
     claimed_by: str | None,
+    actor: str | None,
     summary: str,
     strategy: str | None,
     claimed_at: str,
     verified_at: str,
     accepted_at: str,
     server_version: str,
-) -> ReceiptBodyV2:
+) -> ReceiptBodyV3:
     """The part of the receipt that is signed."""
     assert verdict.accepted
     assert verdict.commit is not None
     assert verdict.tree is not None
-    return ReceiptBodyV2(
+    return ReceiptBodyV3(
         format=RECEIPT_FORMAT,
         receipt_id=receipt_id,
         swarm_id=job.swarm_id,
@@ -70,6 +71,7 @@ def receipt_body(
         epoch=job.epoch,
         worker=worker,
         claimed_by=claimed_by,
+        actor=actor,
         summary=summary,
         strategy=strategy,
         contract_version=job.contract_version,

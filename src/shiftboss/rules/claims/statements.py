@@ -15,12 +15,18 @@ from shiftboss.protocol.attestations import (
     Statement,
 )
 from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import ReceiptBody, ReceiptBodyV1, ReceiptBodyV2
+from shiftboss.protocol.receipts import (
+    ReceiptBody,
+    ReceiptBodyV1,
+    ReceiptBodyV2,
+    ReceiptBodyV3,
+)
 
 StatementBody = ReceiptBody | LandingBody
-_BODIES: dict[str, type[ReceiptBodyV1 | ReceiptBodyV2 | LandingBody]] = {
+_BODIES: dict[str, type[ReceiptBody | LandingBody]] = {
     RECEIPT_PREDICATES["shiftboss-receipt/1"]: ReceiptBodyV1,
     RECEIPT_PREDICATES["shiftboss-receipt/2"]: ReceiptBodyV2,
+    RECEIPT_PREDICATES["shiftboss-receipt/3"]: ReceiptBodyV3,
     LANDING_PREDICATE: LandingBody,
 }
 

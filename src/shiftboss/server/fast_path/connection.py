@@ -13,7 +13,6 @@ import re
 import threading
 from collections.abc import Awaitable, Coroutine
 from functools import partial
-from http import HTTPStatus
 from types import CoroutineType
 from typing import Any, ClassVar, Final
 
@@ -29,9 +28,10 @@ from shiftboss.server.fast_path.exchange import (
     FastExchange,
     continued,
 )
-from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.access_log import (
+    REFUSALS,
     REQUEST_ID_HEADER,
     AccessLog,
     RequestFacts,
@@ -48,7 +48,6 @@ from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.
 _LENGTH_DIGITS_MAX: Final = 5
-_REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _UNUSUAL_HEADERS: Final = frozenset(
     {b"transfer-encoding", b"expect", b"upgrade", REQUEST_ID_HEADER}
@@ -80,6 +79,7 @@ class FastConnection(Connection):
         self._is_proxy = False
         self._calls = calls
         self._guard = guard
+        self._tokens = guard.tokens
         self._rates = rates
         self._rate: ClientRate | None = None
         self._heads = heads
@@ -114,8 +114,7 @@ class FastConnection(Connection):
         is_first = self._is_between_requests
         may_know = is_first and self._is_free and not self._is_proxy
         known = self._heads.find(data) if may_know else None
-        is_valid = known is not None and self._heads.is_current(self._guard.tokens_version)
-        if known is not None and is_valid and self._is_within_rate():
+        if known is not None and self._still_admits(known[0]) and self._is_within_rate():
             head, body = known
             self._requests += 1
             self._unset_keepalive_if_required()
@@ -128,7 +127,7 @@ class FastConnection(Connection):
         super().data_received(data)
         first, self._first_of_packet = self._first_of_packet, None
         if is_first and first is not None and not self._is_proxy:
-            self._heads.learn(data, first)
+            self._heads.learn(data, first, self._tokens.version)
 
     # -- from the parser
 
@@ -200,6 +199,13 @@ class FastConnection(Connection):
         if call is None or actor is None or not self._is_within_rate():
             return None
         return FastExchange(call, self.headers, actor)
+
+    def _still_admits(self, head: CachedHead) -> bool:
+        """No token was revoked since, and that of the head has not expired."""
+        tokens, actor = self._tokens, head.actor
+        return head.tokens_version == tokens.version and (
+            actor.expires_at_ms is None or not tokens.is_expired(actor)
+        )
 
     def _is_within_rate(self) -> bool:
         if self._is_proxy and self.client is not None:
@@ -347,16 +353,16 @@ class FastConnection(Connection):
             client = self._forwarding.client(client, exchange.headers)
         facts = RequestFacts("POST", exchange.call.path, client, request_id_of(None))
         facts.began_at, facts.body, facts.code = exchange.began_at, exchange.body, exchange.code
-        if exchange.status in _REFUSALS:
+        if exchange.status in REFUSALS:
             self._access_log.refused(facts, exchange.status)
-        self._access_log.record(facts, exchange.actor, exchange.status, audits=False)
+        self._access_log.record(facts, exchange.actor, exchange.status)
 
     def _finish(self, exchange: FastExchange) -> None:
         self._exchange = None
         if exchange.disconnected:
             return
         exchange.response_complete = True
-        if self._access_log.is_on or exchange.status in _REFUSALS:
+        if self._access_log.is_on or exchange.status in REFUSALS:
             self._log(exchange)
         if exchange.unsent:
             self.transport.write_now(exchange.unsent)

@@ -23,27 +23,19 @@ _UNIQUE_HEADER: Final = b"idempotency-key"
 
 
 class CachedHead(NamedTuple):
-    """The head of an ordinary request for a call, which the guard admitted."""
+    """The head of an ordinary request for a call, which the guard admitted when its tokens had
+    this version."""
 
     call: Call
     headers: list[tuple[bytes, bytes]]
     actor: Actor
     body_bytes: int
+    tokens_version: int
 
 
 class HeadCache:
     def __init__(self) -> None:
         self._heads: dict[bytes, CachedHead] = {}
-        self._tokens_version = 0
-
-    def is_current(self, tokens_version: int) -> bool:
-        """Whether the guard still has the tokens that it had when it admitted the heads. If not,
-        they are forgotten."""
-        if tokens_version != self._tokens_version:
-            self._tokens_version = tokens_version
-            self._heads.clear()
-            return False
-        return True
 
     def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
         """The head and the body, if the packet is exactly one request with a known head."""
@@ -51,7 +43,7 @@ class HeadCache:
         cached = self._heads.get(head) if end else None
         return (cached, body) if cached is not None and cached.body_bytes == len(body) else None
 
-    def learn(self, packet: bytes, exchange: FastExchange) -> None:
+    def learn(self, packet: bytes, exchange: FastExchange, tokens_version: int) -> None:
         """Remember the head of a packet that began with the request of this exchange."""
         head, end, body = packet.partition(_END)
         if not end or body != exchange.body:
@@ -62,4 +54,6 @@ class HeadCache:
             return
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
-        self._heads[head] = CachedHead(exchange.call, exchange.headers, exchange.actor, len(body))
+        self._heads[head] = CachedHead(
+            exchange.call, exchange.headers, exchange.actor, len(body), tokens_version
+        )

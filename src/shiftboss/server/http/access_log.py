@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from http import HTTPStatus
 from typing import Final
 
 from pydantic_core import from_json
@@ -21,9 +22,13 @@ from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER
 
 _access = logging.getLogger(ACCESS_LOGGER)
 _audit = logging.getLogger(AUDIT_LOGGER)
+# A command that answers by itself has no log, and its output is no place for one.
+_audit.addHandler(logging.NullHandler())
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# The statuses of requests that access control refuses.
+REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 # Refusals of one client that are logged one by one in an interval. The others are counted.
 REFUSALS_LOGGED_MAX: Final = 5
 REFUSAL_SECONDS: Final = 60.0
@@ -36,7 +41,17 @@ _PATH_CHARACTERS_MAX: Final = 200
 class RequestFacts:
     """What is known of a request while it is answered. A tool of MCP has one path for all calls."""
 
-    __slots__ = ("began_at", "body", "client", "code", "method", "path", "request_id", "tool")
+    __slots__ = (
+        "began_at",
+        "body",
+        "client",
+        "code",
+        "is_audited",
+        "method",
+        "path",
+        "request_id",
+        "tool",
+    )
 
     def __init__(self, method: str, path: str, client: str, request_id: str) -> None:
         self.method = method
@@ -47,6 +62,7 @@ class RequestFacts:
         self.body: bytes = b""
         self.tool: str | None = None
         self.code: str | None = None
+        self.is_audited = False
 
     @property
     def operation(self) -> str:
@@ -83,8 +99,8 @@ class AccessLog:
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
-    def record(self, facts: RequestFacts, actor: Actor, status: int, *, audits: bool) -> None:
-        audits = audits and _audit.isEnabledFor(logging.INFO)
+    def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
+        audits = facts.is_audited and status not in REFUSALS and _audit.isEnabledFor(logging.INFO)
         if not (audits or self.is_on):
             return
         line = {

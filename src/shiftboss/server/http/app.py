@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
-from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -17,6 +16,7 @@ from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
 from shiftboss.rules.access.actors import UNKNOWN, Actor
 from shiftboss.server.http.access_log import (
     CURRENT_REQUEST,
+    REFUSALS,
     REQUEST_ID_HEADER,
     AccessLog,
     RequestFacts,
@@ -28,7 +28,7 @@ from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
-from shiftboss.server.http.requests import ClientGoneError, header
+from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError, header
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from shiftboss.store.acting import CURRENT_ACTOR
@@ -43,8 +43,11 @@ class App:
         rates: RateLimits | None = None,
         certificates: Certificates | None = None,
         forwarding: Forwarding | None = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
-        """`certificates`: the server speaks TLS."""
+        """`certificates`: the server speaks TLS. `needs_token`: without one, nobody is admitted,
+        even if there is none that all share."""
         self.coordinator = coordinator
         self.certificates = certificates
         self.forwarding = forwarding or Forwarding()
@@ -53,8 +56,14 @@ class App:
         self.started_at = started_at.isoformat(timespec="milliseconds")
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        scheme = "http" if certificates is None else "https"
-        self.guard = Guard(token, operator_token, scheme)
+        self.guard = Guard(
+            token,
+            operator_token,
+            scheme="http" if certificates is None else "https",
+            needs_token=needs_token,
+            clock=coordinator.clock,
+        )
+        coordinator.settings.add(self._load_tokens)
         self.rates = rates or RateLimits()
         self.access_log = AccessLog()
         self.calls = Calls(coordinator)
@@ -63,8 +72,13 @@ class App:
     @cached_property
     def _router(self) -> Router:
         """Takes 10 ms to make. Most commands without a server do not need it."""
-        endpoints = Endpoints(self.coordinator, self.calls, self.started_at, self.forwarding)
+        endpoints = Endpoints(
+            self.coordinator, self.calls, self.guard, self.started_at, self.forwarding
+        )
         return Router(endpoints.routes(), redirect_slashes=False, default=_no_such_path)
+
+    async def _load_tokens(self) -> None:
+        self.guard.tokens.replace_named(await self.coordinator.store.read(lambda tx: tx.tokens()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -122,12 +136,9 @@ class App:
             await self._router(scope, receive, send)
 
     def _log(self, facts: RequestFacts, response: _Response) -> None:
-        is_refused = response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-        if is_refused:
+        if response.status in REFUSALS:
             self.access_log.refused(facts, response.status)
-        call = self.calls.find(facts.method, facts.path)
-        audits = call is not None and call.is_audited and not is_refused
-        self.access_log.record(facts, CURRENT_ACTOR.get(), response.status, audits=audits)
+        self.access_log.record(facts, CURRENT_ACTOR.get(), response.status)
 
     def _admit(self, scope: Scope) -> Actor:
         client = scope.get("client")
@@ -142,6 +153,7 @@ class App:
             raise
         if rate is not None:
             rate.check()
+        scope[ACTOR_KEY] = actor
         return actor
 
 

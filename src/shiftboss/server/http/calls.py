@@ -14,14 +14,17 @@ from starlette.types import Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.fields import Answer, is_swarm_id
+from shiftboss.rules.access.scope import check_permission
 from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX
 from shiftboss.server.http.replies import Reply, error_reply, json_reply
 from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
+from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.operation import Operation
+from shiftboss.server.operations.operation import Operation, is_audited
 from shiftboss.server.operations.swarms import REPORTS, Report, parse
+from shiftboss.store.acting import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
 
@@ -58,14 +61,16 @@ class OperationCall(Call):
     ) -> None:
         self.path = f"{prefix}{name}"
         self.waits = operation.waits
-        self.is_audited = prefix == OPERATOR_PREFIX and not operation.reads
+        self.is_audited = is_audited(name, operation.permission)
         self._name = name
         self._operation = operation
         self._service = operation.service(coordinator)
 
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
-        operation = self._operation
+        operation, actor = self._operation, CURRENT_ACTOR.get()
+        check_permission(actor, operation.permission)
         request = parse(operation.request, body or b"{}")
+        request = authorize(actor, operation.permission, request, reads=operation.reads)
         return operation.call(self._service, request, idempotency_key(headers))
 
     def render(self, answer: Answer) -> bytes:
@@ -86,11 +91,14 @@ class ReportCall(Call):
         self._report = report
 
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
+        report, actor = self._report, CURRENT_ACTOR.get()
+        check_permission(actor, report.permission)
         if not is_swarm_id(self._swarm_id):
             raise UnknownSwarm(self._swarm_id)
-        request = parse(self._report.request, body)
+        request = parse(report.request, body)
+        request = authorize(actor, report.permission, request, swarm_id=self._swarm_id)
         key = idempotency_key(headers)
-        return self._report.use_case(self._coordinator.swarms, self._swarm_id, request, key)
+        return report.use_case(self._coordinator.swarms, self._swarm_id, request, key)
 
     def render(self, answer: Answer) -> bytes:
         return answer.__pydantic_serializer__.to_json(answer)
@@ -128,7 +136,7 @@ async def answer_asgi(call: Call, scope: Scope, receive: Receive, send: Send) ->
     body = await read_body(receive)
     facts = CURRENT_REQUEST.get()
     if facts is not None:
-        facts.body = body
+        facts.body, facts.is_audited = body, call.is_audited
     try:
         answer = call.begin(scope["headers"], body)
         reply = call.reply(await (_unless_gone(answer, receive) if call.waits else answer))

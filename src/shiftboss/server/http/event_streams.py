@@ -7,6 +7,7 @@ from the store, so a reader gets every event once and in order.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import QueryParams
@@ -35,8 +36,17 @@ _HEADERS: Final = [
 class EventStream:
     """One reader of one swarm's events."""
 
-    def __init__(self, coordinator: Coordinator, swarm_id: str, since: int, send: Send) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        swarm_id: str,
+        since: int,
+        send: Send,
+        is_admitted: Callable[[], bool],
+    ) -> None:
+        """The stream ends when `is_admitted` says no: it may outlive the token of its reader."""
         self._coordinator = coordinator
+        self._is_admitted = is_admitted
         self._swarm_id = swarm_id
         self._last = since
         self._send = send
@@ -48,10 +58,10 @@ class EventStream:
         page = await self._page()  # an unknown swarm is refused before the stream starts
         await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await self._write(f"retry: {RECONNECT_MS}\n\n".encode())
-        while page:
+        while page and self._is_admitted():
             await self._write(b"".join(page))
             page = await self._page()
-        if follow:
+        if follow and self._is_admitted():
             await self._follow(receive)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -81,6 +91,8 @@ class EventStream:
         while True:
             await subscription.wait(KEEP_ALIVE_SECONDS)
             frames = subscription.take()
+            if not self._is_admitted():
+                return
             if frames:
                 await self._write_live(frames, subscription)
             elif subscription.ended:

@@ -2,19 +2,23 @@
 
 On a loopback address no token is needed, but a web page must not reach the server through the
 user's browser: the Host must be a loopback name, and the Origin, if there is one, the server
-itself. On any other address every request needs the token.
+itself. On any other address every request needs a token: one of its own, the one that all share, or
+the operator's. The guard says who the caller is; what it may do is decided for each operation
+(`server/operations/authorization.py`).
 """
 
 from __future__ import annotations
 
-import hmac
 import re
-from collections.abc import Sequence
 from typing import Final
 
+from shiftboss.coordinator.clock import Clock, ServerClock
+from shiftboss.defaults import TOKEN_PREFIX
 from shiftboss.errors import Forbidden, MalformedRequest, Unauthorized, UnsupportedMediaType
-from shiftboss.rules.access.actors import FORGE, LOCAL, OPERATOR, SHARED, Actor
-from shiftboss.server.http.requests import Headers, header
+from shiftboss.rules.access.actors import FORGE, LOCAL, SHARED, Actor
+from shiftboss.rules.access.roles import Role
+from shiftboss.server.http.known_tokens import KnownTokens
+from shiftboss.server.http.requests import Headers
 from shiftboss.system.loopback import is_loopback
 
 OPERATOR_PREFIX = "/operator/"
@@ -22,6 +26,9 @@ WEBHOOK_PREFIX = "/ci/webhook/"
 OPERATOR_HEADER = b"shiftboss-operator"
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
+
+_SCHEME: Final = b"Bearer "
+_NO_TOKEN: Final = b""
 
 _JSON: Final = b"application/json"
 # Programs disagree on which of two counts.
@@ -33,32 +40,35 @@ _SINGLE: Final = {
     b"content-length": "Content-Length",
     b"transfer-encoding": "Transfer-Encoding",
     b"sec-fetch-site": "Sec-Fetch-Site",
+    OPERATOR_HEADER: "Shiftboss-Operator",
 }
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))?", re.ASCII)
 _PORT_MAX: Final = 65_535
 
 
 class Guard:
-    """The operator's operations need the operator's token as well, on every address: a worker on
-    the same machine is not the operator."""
+    """The operator's operations need a token on every address: a worker on the same machine is not
+    the operator."""
 
     def __init__(
-        self, token: str | None, operator_token: str | None = None, scheme: str = "http"
+        self,
+        token: str | None,
+        operator_token: str | None = None,
+        *,
+        scheme: str = "http",
+        needs_token: bool = False,
+        clock: Clock | None = None,
     ) -> None:
+        """`needs_token`: a caller must have a token even if there is none that all share."""
         self._scheme = scheme
         self._own_origin = f"{scheme}://".encode()
-        self.tokens_version = -1
-        self.replace_tokens(
-            [] if token is None else [token], [] if operator_token is None else [operator_token]
+        self.tokens = KnownTokens(
+            clock or ServerClock(),
+            [] if token is None else [token],
+            [] if operator_token is None else [operator_token],
         )
+        self._needs_token = needs_token or token is not None
         self._hosts: dict[bytes, bool] = {}
-
-    def replace_tokens(self, shared: Sequence[str], operator: Sequence[str]) -> None:
-        """The tokens that all share, and the operator's: several while they are rotated. What was
-        admitted with `tokens_version` has to be checked again."""
-        self.tokens_version += 1
-        self._bearers = [f"Bearer {token}".encode() for token in shared]
-        self._operator_tokens = [token.encode() for token in operator]
 
     def check(self, method: str, path: str, headers: Headers) -> Actor:
         """Who the caller is. Raises Unauthorized or Forbidden."""
@@ -69,17 +79,28 @@ class Guard:
             _check_not_from_page(dict(headers).get(b"sec-fetch-site"))
             return FORGE
         given = _single_headers(headers)
-        actor = self._check_caller(path, given)
         if path.startswith(OPERATOR_PREFIX):
-            self._check_operator(headers)
-            actor = OPERATOR
+            actor = self._check_operator(path, given)
+        else:
+            actor = self._check_caller(path, given)
         if method == "POST":
             _check_media_type(given)
         return actor
 
-    def _check_operator(self, headers: Headers) -> None:
-        token = header(headers, OPERATOR_HEADER) or ""
-        if not _is_one_of(token.encode(), self._operator_tokens):
+    def is_admitted(self, actor: Actor) -> bool:
+        """Whether an actor whom `check` returned before may go on."""
+        return self.tokens.is_valid(actor)
+
+    def _check_operator(self, path: str, given: dict[bytes, bytes]) -> Actor:
+        """The token of the operator, or of a verifier, comes in a header of its own or as that of
+        the caller."""
+        operator = self.tokens.find(given.get(OPERATOR_HEADER, _NO_TOKEN))
+        if operator is not None and operator.role is not Role.ANYBODY:
+            if not self._needs_token:
+                self._check_not_foreign(given)
+            return operator
+        actor = self._check_caller(path, given)
+        if actor.role is Role.ANYBODY:
             raise Forbidden(
                 "only the operator may do this",
                 field="Shiftboss-Operator",
@@ -87,11 +108,24 @@ class Guard:
                 "or from operator-token in the .shiftboss folder of the server: run them in its "
                 "folder, or set the variable as it was set for the server or the run",
             )
+        return actor
 
     def _check_caller(self, path: str, given: dict[bytes, bytes]) -> Actor:
-        if self._bearers:
-            self._check_token(path, given)
-            return SHARED
+        if not self._needs_token:
+            self._check_not_foreign(given)
+        token = _bearer(given.get(b"authorization", b""))
+        # Looked up even if there is none, so that the time does not tell the two apart.
+        actor = self.tokens.find(token or _NO_TOKEN)
+        if actor is not None and token is not None:
+            return actor
+        if path == "/health":
+            return SHARED if self._needs_token else LOCAL
+        if not self._needs_token and not _is_one_of_ours(token):
+            # A token that was meant for another server does no harm.
+            return LOCAL
+        raise _unauthorized(is_missing=b"authorization" not in given)
+
+    def _check_not_foreign(self, given: dict[bytes, bytes]) -> None:
         host = given.get(b"host", b"")
         self._check_host(host)
         origin = given.get(b"origin")
@@ -102,17 +136,6 @@ class Guard:
                 hint="web pages of other origins cannot use this server; serve with a token",
             )
         _check_not_from_page(given.get(b"sec-fetch-site"))
-        return LOCAL
-
-    def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
-        if path == "/health":
-            return
-        if not _is_one_of(given.get(b"authorization", b""), self._bearers):
-            raise Unauthorized(
-                "this server needs a token",
-                field="Authorization",
-                hint="send `Authorization: Bearer TOKEN`; shiftboss clients read SHIFTBOSS_TOKEN",
-            )
 
     def _check_host(self, host: bytes) -> None:
         is_allowed = self._hosts.get(host)
@@ -128,9 +151,31 @@ class Guard:
             )
 
 
-def _is_one_of(token: bytes, tokens: Sequence[bytes]) -> bool:
-    """Compared with all of them, so that the time does not tell which one is near."""
-    return any([hmac.compare_digest(token, each) for each in tokens])  # noqa: C419
+def _bearer(authorization: bytes) -> bytes | None:
+    return authorization[len(_SCHEME) :] if authorization.startswith(_SCHEME) else None
+
+
+def _is_one_of_ours(token: bytes | None) -> bool:
+    """An agent whose token was revoked must not become somebody who needs none."""
+    return token is not None and token.startswith(TOKEN_PREFIX.encode())
+
+
+def _unauthorized(*, is_missing: bool) -> Unauthorized:
+    if is_missing:
+        return Unauthorized(
+            "this server needs a token",
+            field="Authorization",
+            hint="send `Authorization: Bearer TOKEN`; shiftboss clients read SHIFTBOSS_TOKEN. "
+            "`shiftboss token create` makes one (operator)",
+            facts={"reason": "missing"},
+        )
+    return Unauthorized(
+        "the token is not valid: this server does not know it, or it has expired or was revoked",
+        field="Authorization",
+        hint="`shiftboss token list` shows the tokens, `shiftboss token rotate` makes a new one "
+        "(operator); then replace the one in SHIFTBOSS_TOKEN or in the token file",
+        facts={"reason": "invalid"},
+    )
 
 
 def names_loopback(host: str) -> bool:

@@ -21,6 +21,10 @@ Headers = Iterable[tuple[bytes, bytes]]
 BODY_BYTES_MAX: Final = 256 * 1024
 
 
+# Where the scope of a request has its actor.
+ACTOR_KEY: Final = "shiftboss.actor"
+
+
 class ClientGoneError(Exception):
     """The client disconnected before it had its reply."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -19,16 +20,25 @@ from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import HealthAnswer
+from shiftboss.rules.access.roles import Permission
+from shiftboss.rules.access.scope import check_permission, check_swarm
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.forwarded import Forwarding
-from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
+from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX, Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
+from shiftboss.server.operations.authorization import authorize, authorize_message
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse_create_swarm
+from shiftboss.server.operations.swarms import (
+    CREATE_SWARM,
+    REPORTS,
+    create_swarm,
+    parse_create_swarm,
+)
+from shiftboss.store.acting import CURRENT_ACTOR
 
 SWARMS_PER_PAGE = 50
 WEBHOOKS_AT_ONCE = 64
@@ -37,9 +47,15 @@ WEBHOOK_RETRY_SECONDS = 5.0
 
 class Endpoints:
     def __init__(
-        self, coordinator: Coordinator, calls: Calls, started_at: str, forwarding: Forwarding
+        self,
+        coordinator: Coordinator,
+        calls: Calls,
+        guard: Guard,
+        started_at: str,
+        forwarding: Forwarding,
     ) -> None:
         self._coordinator = coordinator
+        self._guard = guard
         self._calls = calls
         self._started_at = started_at
         self._forwarding = forwarding
@@ -50,7 +66,9 @@ class Endpoints:
             Route("/swarm/create", self.create_swarm, methods=["POST"]),
             Route("/swarms", self.swarms, methods=["GET"]),
             Route("/swarm/{swarm_id}/status", self.status, methods=["GET"]),
-            Route("/swarm/{swarm_id}/events", _Events(self._coordinator), methods=["GET"]),
+            Route(
+                "/swarm/{swarm_id}/events", _Events(self._coordinator, self._guard), methods=["GET"]
+            ),
             # The application answers these before the router; they are here so that a wrong
             # method gets its error.
             *(Route(path, self._calls, methods=["POST"]) for path in _call_paths()),
@@ -61,12 +79,17 @@ class Endpoints:
         ]
 
     async def create_swarm(self, request: Request) -> Response:
+        actor = CURRENT_ACTOR.get()
+        check_permission(actor, CREATE_SWARM)
         body = await read_body(request.receive)
         parsed = parse_create_swarm(body, request.query_params.multi_items())
+        parsed = authorize(actor, CREATE_SWARM, parsed)
         address = self._forwarding.address(request.scope)
         return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 
     async def swarms(self, request: Request) -> Response:
+        """A reader that is limited to a swarm gets that one alone."""
+        check_permission(CURRENT_ACTOR.get(), Permission.READ)
         limit = request.query_params.get("limit", str(SWARMS_PER_PAGE))
         if not (
             limit.isascii() and limit.isdecimal() and len(limit) <= 3 and 1 <= int(limit) <= 200
@@ -76,7 +99,7 @@ class Endpoints:
         return _json(await self._coordinator.swarms.list_swarms(before, int(limit)))
 
     async def status(self, request: Request) -> Response:
-        return _json(await self._coordinator.swarms.status(_swarm_id(request.scope)))
+        return _json(await self._coordinator.swarms.status(_readable_swarm(request.scope)))
 
     async def health(self, _request: Request) -> Response:
         await self._coordinator.check_health()
@@ -103,16 +126,18 @@ def _call_paths() -> Iterator[str]:
 class _Events:
     """GET /swarm/{swarm_id}/events. Plain ASGI: a stream has no response object."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, guard: Guard) -> None:
         self._coordinator = coordinator
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        swarm_id = _swarm_id(scope)
+        swarm_id = _readable_swarm(scope)
         since = since_event_id(scope)
         follow = Request(scope).query_params.get("follow", "true")
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
-        stream = EventStream(self._coordinator, swarm_id, since, send)
+        is_admitted = partial(self._guard.is_admitted, CURRENT_ACTOR.get())
+        stream = EventStream(self._coordinator, swarm_id, since, send, is_admitted)
         # HEAD wants only the headers.
         is_live = follow == "true" and scope["method"] == "GET"
         await stream.run(receive, follow=is_live)
@@ -154,16 +179,22 @@ class _Messages:
         for name in query:
             if name != "swarm_id":
                 raise InvalidRequest(f"{name}: there is no such parameter", field=name)
-        swarm_id = query.get("swarm_id", DEFAULT_SWARM)
+        check_permission(CURRENT_ACTOR.get(), Permission.WORK)
+        message = message_from_json(await read_body(receive))
+        named = authorize_message(CURRENT_ACTOR.get(), message, query.get("swarm_id"))
+        swarm_id = DEFAULT_SWARM if named is None else named
         if not is_swarm_id(swarm_id):
             raise UnknownSwarm(swarm_id)
-        message = message_from_json(await read_body(receive))
         answer = await self._bus.receive(message, swarm_id, idempotency_key(scope["headers"]))
         await json_reply(render_compact(answer)).send(send)
 
 
-def _swarm_id(scope: Scope) -> str:
+def _readable_swarm(scope: Scope) -> str:
+    """Raises Forbidden if the caller may not read the swarm."""
+    actor = CURRENT_ACTOR.get()
+    check_permission(actor, Permission.READ)
     swarm_id: str = scope["path_params"]["swarm_id"]
+    check_swarm(actor, swarm_id)
     if not is_swarm_id(swarm_id):
         raise UnknownSwarm(swarm_id)
     return swarm_id

@@ -10,13 +10,17 @@ from starlette.types import Scope
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
+from shiftboss.rules.access.scope import check_permission
 from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.calls import render_compact
 from shiftboss.server.http.replies import public_error
 from shiftboss.server.http.requests import header, is_idempotency_key
 from shiftboss.server.mcp.tools import CallContext, Tool
+from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import refusal as bus_refusal
+from shiftboss.server.operations.operation import is_audited
 from shiftboss.server.operations.swarms import parse
+from shiftboss.store.acting import CURRENT_ACTOR
 
 # Where Claude Code and Codex put the id of a call.
 CALL_ID_KEYS: Final = ("claudecode/toolUseId", "callId")
@@ -34,14 +38,18 @@ class ToolService:
         self._coordinator = coordinator
 
     async def call(self, tool: Tool, arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        actor = CURRENT_ACTOR.get()
         facts = CURRENT_REQUEST.get()
         if facts is not None:
             facts.tool = tool.name
+            facts.is_audited = is_audited(tool.name, tool.permission)
         try:
+            check_permission(actor, tool.permission)
             body = _as_json(arguments)
             if facts is not None:
                 facts.body = body
             request = parse(tool.request, body)
+            request = authorize(actor, tool.permission, request, reads=tool.reads)
             return ToolResult(render_compact(await tool.call(self._coordinator, request, context)))
         except Exception as error:  # noqa: BLE001 (logged if it is not a refusal)
             problem = public_error(error, tool.name)

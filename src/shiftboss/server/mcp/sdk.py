@@ -30,9 +30,11 @@ from mcp_types import Tool as ListedTool
 from pydantic_core import from_json
 
 from shiftboss import __version__
+from shiftboss.server.http.requests import ACTOR_KEY
 from shiftboss.server.mcp.calls import ToolResult, ToolService, address_of, call_id
 from shiftboss.server.mcp.plain_calls import SERVER_NAME
 from shiftboss.server.mcp.tools import TOOLS, CallContext, Tool
+from shiftboss.store.acting import CURRENT_ACTOR
 
 Context = ServerRequestContext[Any, Any]
 
@@ -158,7 +160,10 @@ def http_manager(tools: ToolService) -> StreamableHTTPSessionManager:
 
     async def call(tool: Tool, arguments: dict[str, Any], context: Context) -> ToolResult:
         assert context.request is not None, "a call over HTTP has its request"
-        call_context = CallContext(call_id(context.meta or {}), address_of(context.request.scope))
+        scope = context.request.scope
+        # The SDK has tasks of its own, so that the context of the request may not be theirs.
+        CURRENT_ACTOR.set(scope[ACTOR_KEY])
+        call_context = CallContext(call_id(context.meta or {}), address_of(scope))
         return await tools.call(tool, arguments, call_context)
 
     # Otherwise it logs every request.

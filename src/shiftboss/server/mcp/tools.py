@@ -10,9 +10,10 @@ from pydantic import create_model
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.fields import Answer, Request, SwarmId
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
+from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.swarms import REPORTS, Report, create_swarm
+from shiftboss.server.operations.swarms import CREATE_SWARM, REPORTS, Report, create_swarm
 
 
 class CallContext(NamedTuple):
@@ -23,13 +24,15 @@ class CallContext(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """`reads`: it changes nothing. `waits`: its answer may take long."""
+    """`permission` is what a caller needs. `reads`: it changes nothing. `waits`: its answer may
+    take long."""
 
     name: str
     description: str
     request: type[Request]
     answer: type[Answer]
     call: Callable[[Coordinator, Any, CallContext], Awaitable[Answer]]
+    permission: Permission
     reads: bool = False
     waits: bool = False
 
@@ -48,6 +51,7 @@ def _bus_tool(name: str, operation: Operation) -> Tool:
         operation.request,
         operation.answer,
         call,
+        operation.permission,
         reads=operation.reads,
         waits=operation.waits,
     )
@@ -67,6 +71,7 @@ def _report_tool(name: str, operation: Report) -> Tool:
         create_model(type_name, __base__=(operation.request, SwarmRequest)),
         operation.answer,
         call,
+        operation.permission,
         waits=operation.waits,
     )
 
@@ -93,8 +98,19 @@ _REPORT_TOOLS: Final = {
 TOOLS: Final[dict[str, Tool]] = {
     tool.name: tool
     for tool in (
-        *(_bus_tool(name, operation) for name, operation in BUS_OPERATIONS.items()),
-        Tool("swarm_create", "Create a swarm.", CreateSwarmRequest, CreateSwarmAnswer, _create),
+        *(
+            _bus_tool(name, operation)
+            for name, operation in BUS_OPERATIONS.items()
+            if operation.is_tool
+        ),
+        Tool(
+            "swarm_create",
+            "Create a swarm.",
+            CreateSwarmRequest,
+            CreateSwarmAnswer,
+            _create,
+            CREATE_SWARM,
+        ),
         *(_report_tool(name, REPORTS[report]) for name, report in _REPORT_TOOLS.items()),
         Tool(
             "swarm_status",
@@ -102,6 +118,7 @@ TOOLS: Final[dict[str, Tool]] = {
             SwarmRequest,
             SwarmStatus,
             _status,
+            Permission.READ,
             reads=True,
         ),
     )

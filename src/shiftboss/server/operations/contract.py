@@ -10,6 +10,7 @@ from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
+from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 
 _service = attrgetter("contract")
@@ -22,6 +23,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ContractService.report_milestone,
         "Report where your task stands: WORKING, PUSHED_TO_CI, FIXING_CI, DONE or BLOCKED. "
         "DONE is verified.",
+        Permission.WORK,
         service=_service,
         waits=True,
     ),
@@ -30,6 +32,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.FailureAnswer,
         ContractService.report_failure,
         "Report what went wrong. The response says whether to retry, fix, wait or stop.",
+        Permission.WORK,
         service=_service,
     ),
     "show_ci": Operation(
@@ -37,6 +40,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ShowCiAnswer,
         ContextService.show_ci,
         "Show the CI result of the commit that you pushed last, with the logs of failed jobs.",
+        Permission.READ,
         reads=True,
         service=attrgetter("context"),
     ),
@@ -45,6 +49,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.InstructionsAnswer,
         ContractService.get_ci_instructions,
         "Get the CI instructions, after you have pushed.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -53,6 +58,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.InstructionsAnswer,
         ContractService.get_worker_prompt,
         "Get the short prompt for the worker of the task.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -62,6 +68,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         ContextService.build_context,
         "Build the context for a new worker of the task, within a token budget: plan, files, "
         "tests, specs, history and related work.",
+        Permission.READ,
         reads=True,
         service=attrgetter("context"),
     ),
@@ -70,6 +77,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.CanSpawnAnswer,
         ContractService.can_spawn,
         "Tell whether work on a repo may start now, and what blocks it.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -78,6 +86,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.ReposAnswer,
         ContractService.list_repos,
         "List the repos of the policy by phase, with their workers, CI results and halts.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -87,6 +96,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         PolicyService.show_policy,
         "Show the policy in force, or an older version of it, and whether the file of the server "
         "differs.",
+        Permission.READ,
         reads=True,
         service=_policies,
     ),
@@ -95,6 +105,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.PolicyList,
         PolicyService.list_policies,
         "List the versions of the policy, the newest first: who applied them, and when.",
+        Permission.READ,
         reads=True,
         service=_policies,
     ),
@@ -103,6 +114,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
         calls.CheckpointAnswer,
         ContractService.show_checkpoint,
         "Show the last checkpoint of a task.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -114,6 +126,7 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.ApplyPolicyAnswer,
         PolicyService.apply_policy,
         "Put a policy in force, on all servers of the database.",
+        Permission.OPERATE,
         service=_policies,
     ),
     "release_repo": Operation(
@@ -121,6 +134,7 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.OperatorAnswer,
         ContractService.release_repo,
         "Release the lock of a repo whose work was not verified.",
+        Permission.OPERATE,
         service=_service,
     ),
     "resume": Operation(
@@ -128,6 +142,7 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.OperatorAnswer,
         ContractService.resume,
         "Lift a halt.",
+        Permission.OPERATE,
         service=_service,
     ),
 }

@@ -12,7 +12,9 @@ from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
+from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
+from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
@@ -26,6 +28,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.swarm_spawn_subtask,
         "Give a task its contract: owned files, criteria, base commit. Returns the handoff "
         "for its worker.",
+        Permission.SPAWN,
         service=_service,
     ),
     "swarm_complete": Operation(
@@ -34,6 +37,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.swarm_complete,
         "Claim that a task with a handoff is done. The server verifies the commit and returns "
         "a receipt or every violation.",
+        Permission.WORK,
         service=_service,
         waits=True,
     ),
@@ -42,6 +46,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.HandoffView,
         HandoffService.show_handoff,
         "Show the contract of a task, in its current or an older version, and its newest claim.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -51,6 +56,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.request_scope,
         "Ask for files in addition to those of your contract. Granted at once if no task owns "
         "them and they do not decide how the work is checked.",
+        Permission.WORK,
         service=_service,
     ),
     "dispute_contract": Operation(
@@ -59,6 +65,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.dispute_contract,
         "Say that your contract is wrong or impossible to meet, with evidence. It is no failure: "
         "the task waits for the operator's answer.",
+        Permission.WORK,
         service=_service,
     ),
     "list_scope_requests": Operation(
@@ -66,6 +73,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.ScopeList,
         HandoffService.list_scope_requests,
         "List the files that workers asked for, and the decisions.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -75,6 +83,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.who_owns,
         "List which tasks in flight own which files; with `files`, only the tasks that own "
         "any of these.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -83,6 +92,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.ReceiptAnswer,
         ReceiptService.show_receipt,
         "Show the signed receipt of a completed task, and the public key.",
+        Permission.READ,
         reads=True,
         service=_receipts,
     ),
@@ -91,6 +101,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.ExportReceiptAnswer,
         ReceiptService.export_receipt,
         "Show the receipt of a completed task as an in-toto statement in a DSSE envelope.",
+        Permission.READ,
         reads=True,
         service=_receipts,
     ),
@@ -99,6 +110,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.ReceiptList,
         ReceiptService.list_receipts,
         "List the receipts in the order of acceptance, one page at a time.",
+        Permission.READ,
         reads=True,
         service=_receipts,
     ),
@@ -108,6 +120,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         HandoffService.list_claims,
         "List the claims that have no verdict yet: which verifier works on each, since when, or "
         "why it waits.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -116,6 +129,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.PlanAnswer,
         HandoffService.swarm_plan,
         "Suggest a strategy for splitting a goal into tasks, based on the record of earlier ones.",
+        Permission.READ,
         reads=True,
         service=_service,
     ),
@@ -127,6 +141,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.SpawnAnswer,
         HandoffService.spawn_subtask,
         "Give a task its contract, even if spawning is restricted.",
+        Permission.OPERATE,
         service=_service,
     ),
     "replace_handoff": Operation(
@@ -134,6 +149,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.SpawnAnswer,
         HandoffService.replace_handoff,
         "Put a new version of a task's contract in force.",
+        Permission.OPERATE,
         service=_service,
     ),
     "amend_handoff": Operation(
@@ -141,6 +157,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.HandoffView,
         HandoffService.amend_handoff,
         "Change parts of a task's contract. A worker that disputed it continues.",
+        Permission.OPERATE,
         service=_service,
     ),
     "decide_scope": Operation(
@@ -148,6 +165,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.ScopeView,
         HandoffService.decide_scope,
         "Grant or refuse the files that a worker asked for.",
+        Permission.OPERATE,
         service=_service,
     ),
     "waive": Operation(
@@ -155,6 +173,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.WaiveAnswer,
         HandoffService.waive,
         "Waive one failing check of a task. The receipt records it.",
+        Permission.OPERATE,
         service=_service,
     ),
     "take_claim": Operation(
@@ -162,6 +181,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.TakeClaimAnswer,
         HandoffService.take_claim,
         "For a verifier: take the next claim, or wait for one.",
+        Permission.VERIFY,
         service=_service,
         waits=True,
     ),
@@ -170,6 +190,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.RenewClaimAnswer,
         HandoffService.renew_claim,
         "For a verifier: renew its claim.",
+        Permission.VERIFY,
         service=_service,
     ),
     "report_verdict": Operation(
@@ -177,6 +198,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.VerdictAnswer,
         HandoffService.report_verdict,
         "For a verifier: report the verdict.",
+        Permission.VERIFY,
         service=_service,
     ),
     "retry_claim": Operation(
@@ -184,6 +206,7 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.RetryClaimAnswer,
         HandoffService.retry_claim,
         "Let every verifier look at a claim again at once, after they could not.",
+        Permission.OPERATE,
         service=_service,
     ),
     "retry_task": Operation(
@@ -191,7 +214,9 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         TaskEndAnswer,
         BusService.retry_any_task,
         "Queue a task again, also a cancelled one, even if spawning is restricted.",
+        Permission.OPERATE,
     ),
     **CONTRACT_OPERATOR_OPERATIONS,
     **RUN_OPERATOR_OPERATIONS,
+    **DEPLOYMENT_OPERATOR_OPERATIONS,
 }

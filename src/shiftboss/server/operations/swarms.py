@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -24,28 +24,37 @@ from shiftboss.protocol.packets import (
 )
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest
+from shiftboss.rules.access.roles import Permission
+
+CREATE_SWARM: Final = Permission.SPAWN
 
 
 class Report(NamedTuple):
-    """`use_case(swarms, swarm_id, request, idempotency_key)`. `waits`: its answer may take
-    long."""
+    """`use_case(swarms, swarm_id, request, idempotency_key)`. `permission` is what a caller needs.
+    `waits`: its answer may take long."""
 
     request: type[Request]
     answer: type[Answer]
     use_case: Callable[..., Awaitable[Answer]]
     summary: str
+    permission: Permission
     waits: bool = False
 
 
 REPORTS: dict[str, Report] = {
     "register": Report(
-        RegisterRequest, RegisterAnswer, SwarmService.register, "Register a worker for its packet."
+        RegisterRequest,
+        RegisterAnswer,
+        SwarmService.register,
+        "Register a worker for its packet.",
+        Permission.WORK,
     ),
     "progress": Report(
         ProgressRequest,
         ProgressAnswer,
         SwarmService.progress,
         "Report progress on a task of the packet.",
+        Permission.WORK,
     ),
     "complete": Report(
         CompleteRequest,
@@ -53,9 +62,16 @@ REPORTS: dict[str, Report] = {
         SwarmService.complete,
         "Report that the packet is done. If it has a handoff, the server verifies the commit "
         "first.",
+        Permission.WORK,
         waits=True,
     ),
-    "error": Report(ErrorRequest, ErrorAnswer, SwarmService.error, "Report that a task failed."),
+    "error": Report(
+        ErrorRequest,
+        ErrorAnswer,
+        SwarmService.error,
+        "Report that a task failed.",
+        Permission.WORK,
+    ),
 }
 
 

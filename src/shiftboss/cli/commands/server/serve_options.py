@@ -71,6 +71,15 @@ State = Annotated[
         "Default: beside the database file, or .shiftboss.",
     ),
 ]
+RequireTokens = Annotated[
+    bool,
+    typer.Option(
+        "--require-tokens",
+        envvar="SHIFTBOSS_REQUIRE_TOKENS",
+        help="Refuse requests without a token, on a loopback address too: everybody needs one of "
+        "`shiftboss token create`, the shared one, or the operator's.",
+    ),
+]
 Verifies = Annotated[
     bool,
     typer.Option(

@@ -16,7 +16,7 @@ from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.log_options import Format, Level, LogFile, LogFormat, LogLevel
 from shiftboss.cli.common.options import CaFile, OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
-from shiftboss.cli.common.tokens import read_operator_token
+from shiftboss.cli.common.tokens import operator_token_beside
 from shiftboss.system.logs import LogSettings, start_logs
 
 if TYPE_CHECKING:
@@ -46,21 +46,22 @@ def verifier(
         bool, typer.Option("--json", help="Print the outcome of each claim as a JSON line.")
     ] = False,
 ) -> None:
-    """Verify claims for a server until Ctrl-C (operator).
+    """Verify claims for a server until Ctrl-C (verifier or operator).
 
-    It reconnects by itself.
+    It reconnects by itself. A token of the role verifier is enough: give it as --token-file or in
+    SHIFTBOSS_TOKEN.
     """
     from shiftboss.system.private_environment import hide_secrets
 
     hide_secrets()
     start_logs(LogSettings(log_level.value, log_format.value, log_file))
     found = find_target(server)
-    operator_token = read_operator_token(operator_token_file, found.state)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.servers import Servers
     from shiftboss.verifier.service import run_verifier
 
     target = Servers.at(found.address, token_file=token_file)
+    operator_token = operator_token_beside(target.token, operator_token_file, found.state)
     own_name = name or _generated_name()
     _announce(own_name, str(target.addresses), as_json=as_json)
     until_signal(

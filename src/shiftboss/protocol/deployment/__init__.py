@@ -1,0 +1,1 @@
+"""Requests and responses about what the servers of a deployment share."""

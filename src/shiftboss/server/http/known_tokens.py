@@ -1,0 +1,61 @@
+"""The tokens that this server knows, by their digests, and whom they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from shiftboss.rules.access.actors import OPERATOR, SHARED, Actor
+from shiftboss.rules.access.tokens import StoredToken, actor_of, token_digest
+
+
+class KnownTokens:
+    """A token is looked up by its digest, so that the time of a look-up tells nothing about it.
+
+    `version` changes with the tokens: what was found before has to be looked up again.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        shared: Sequence[str] = (),
+        operator: Sequence[str] = (),
+    ) -> None:
+        self.version = 0
+        self._clock = clock
+        self._named: dict[bytes, Actor] = {}
+        self._named_ids: frozenset[str] = frozenset()
+        self._given: dict[bytes, Actor] = {}
+        self.replace_given(shared, operator)
+
+    @property
+    def has_shared(self) -> bool:
+        return SHARED in self._given.values()
+
+    def replace_given(self, shared: Sequence[str], operator: Sequence[str]) -> None:
+        """The tokens from files and the environment: those that all share, and the operator's. Of
+        each there may be several while they are rotated."""
+        self._given = {token_digest(token.encode()): SHARED for token in shared if token}
+        self._given |= {token_digest(token.encode()): OPERATOR for token in operator if token}
+        self.version += 1
+
+    def replace_named(self, tokens: Iterable[StoredToken]) -> None:
+        """The tokens from the store."""
+        self._named = {token.digest: actor_of(token) for token in tokens}
+        self._named_ids = frozenset(
+            actor.token_id for actor in self._named.values() if actor.token_id is not None
+        )
+        self.version += 1
+
+    def find(self, token: bytes) -> Actor | None:
+        digest = token_digest(token)
+        actor = self._given.get(digest) or self._named.get(digest)
+        return None if actor is None or self.is_expired(actor) else actor
+
+    def is_expired(self, actor: Actor) -> bool:
+        return actor.expires_at_ms is not None and actor.expires_at_ms <= self._clock()
+
+    def is_valid(self, actor: Actor) -> bool:
+        """Whether an actor that was found before would still be found."""
+        if actor.token_id is None:
+            return True
+        return actor.token_id in self._named_ids and not self.is_expired(actor)
