@@ -57,6 +57,7 @@ class Handshake(asyncio.Protocol):
         self._connections: set[Any] = arguments["server_state"].connections
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
+        self._client: object = None
         self._early = b""
         self._is_lost = False
 
@@ -64,6 +65,7 @@ class Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
+        self._client = transport.get_extra_info("peername")
         if not self._open_connections.admit(self):
             transport.abort()  # what could be said cannot be encrypted yet
             return
@@ -112,23 +114,19 @@ class Handshake(asyncio.Protocol):
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         if transport.is_closing():
             return
-        try:
-            secured = await asyncio.get_running_loop().start_tls(
-                transport,
-                self,
-                self._certificates.context,
-                server_side=True,
-                ssl_handshake_timeout=self._open_connections.limits.head_seconds,
-            )
-        except OSError as error:  # of TLS, of the connection, or late
-            log.info("no TLS connection with %s: %r", transport.get_extra_info("peername"), error)
-            raise
+        secured = await asyncio.get_running_loop().start_tls(
+            transport,
+            self,
+            self._certificates.context,
+            server_side=True,
+            ssl_handshake_timeout=self._open_connections.limits.head_seconds,
+        )
         if secured is not None and not self._is_lost:
             self._hand_over(secured)
 
     def _refuse_plain(self, data: bytes) -> None:
         assert self._transport is not None
-        log.info("no TLS from %s", self._transport.get_extra_info("peername"))
+        log.info("no TLS from %s", self._client)
         if data[:1].isalpha():
             self._transport.write(_TLS_REQUIRED)
             self._transport.close()
@@ -136,8 +134,13 @@ class Handshake(asyncio.Protocol):
             self._transport.abort()
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
-        """A handshake that failed leaves nothing behind. It was logged."""
-        if task.cancelled() or task.exception() is not None:
+        """A handshake that failed leaves nothing behind."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, OSError):  # of TLS, of the connection, or late
+            log.info("no TLS connection with %s: %r", self._client, error)
+        elif error is not None:
+            log.error("a TLS connection with %s has failed", self._client, exc_info=error)
+        if task.cancelled() or error is not None:
             self._leave()
             self.abort()
 
