@@ -42,6 +42,7 @@ from shiftboss.rules.contract.policy_file import read_policy
 from shiftboss.rules.documents import json_edits
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.patterns import normalize_git_path, normalize_path, pattern_of
+from shiftboss.rules.paths.repo_urls import checked_url, is_url
 from shiftboss.rules.plans.plan_file import read_plan
 from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 from shiftboss.rules.tasks.permission_denials import find_denial
@@ -284,9 +285,15 @@ def _webhook(provider: str) -> Callable[[str], object]:
     return parse
 
 
+def _repo_url(text: str) -> object:
+    return checked_url(text) if is_url(text) else None
+
+
 def _file_targets() -> Iterable[Target]:
     yield Target("plan", lambda t: read_plan(t, "plan.yaml", ["claude", "command"]), [PLAN])
     yield Target("policy", lambda t: read_policy(t, "shiftboss.yaml"), [POLICY])
+    urls = ["https://host:1/a", "ssh://git@[::1]/a", "git@host:a", "file:///a%20b"]
+    yield Target("repo URL", _repo_url, urls, (ValueError,))
     yield Target("checklist", _checklist, [CHECKLIST])
     yield Target("issues", lambda t: read_issue_file(as_bytes(t).splitlines()), [ISSUE])
     yield Target("receipt", lambda t: read_receipt(as_bytes(t)), ['{"receipt":{},"signature":""}'])

@@ -180,6 +180,22 @@ def test_a_stopped_verifier_gives_its_claim_back(
     assert last_claim(client)["state"] == "waiting"
 
 
+def test_a_verifier_without_the_repository_leaves_the_claim_to_one_that_has_it(
+    server: RunningServer, client: Client, repo: Repo, tmp_path: Path
+) -> None:
+    claimed(client, repo, "Command passes: git --version")
+    moved = repo.path.rename(tmp_path / "moved")
+    with verifier(server, tmp_path / "v", "blind") as process:
+        left = "t-1: claim 1 is left to other verifiers: There is no folder"
+        assert process.line() == f"{left} {repo.path}"
+        moved.rename(repo.path)
+        with verifier(server, tmp_path / "w", "seeing") as other:
+            assert other.line() == "t-1: claim 1 is accepted"
+    (passed,) = last_claim(client)["passes"]
+    assert (passed["verifier"], passed["times"]) == ("blind", 1)
+    assert last_claim(client)["verifier"] == "seeing"
+
+
 def test_a_verifier_reconnects_by_itself(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:

@@ -44,6 +44,8 @@ def test_a_path_or_a_name_is_no_url(path: str) -> None:
         ("fd::17", "transports"),
         ("http::https://host/x", "transports"),
         ("git://host/x", "transports"),
+        ("file::x", "transports"),
+        ("file://", "no path"),
         ("ftp://host/x", "transports"),
         ("file://elsewhere/srv/x", "transports"),
         ("https://user:secret-word@host/x", "credentials"),

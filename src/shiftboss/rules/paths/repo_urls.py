@@ -33,9 +33,12 @@ def checked_url(repo: str) -> str:
     if not _SCHEME.match(repo):
         return _checked_scp(repo)
     parts = urlsplit(repo)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+    has_slashes = repo[len(parts.scheme) :].startswith("://")
+    if parts.scheme == "file" and has_slashes and parts.netloc in ("", "localhost"):
+        if not parts.path.startswith("/"):
+            raise ValueError("it names no path")
         return unquote(parts.path)
-    if parts.scheme not in _NETWORK or not repo.startswith(f"{parts.scheme}://"):
+    if parts.scheme not in _NETWORK or not has_slashes:
         raise ValueError("the transports https, http, ssh and file are allowed")
     _check_user(parts.scheme, parts.username, parts.password)
     try:
