@@ -20,6 +20,7 @@ from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
@@ -82,6 +83,7 @@ class Coordinator:
         self.clock = clock = clock or ServerClock()
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
+        self.settings = SharedSettings()
         active_policy = ActivePolicy(policy or Policy())
         retry_policy = retry_policy or RetryPolicy()
         self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
@@ -145,10 +147,14 @@ class Coordinator:
         await self._open()
 
     async def _open(self) -> None:
-        await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
+        await self.store.open(
+            self.hub.publish, self._look_for_missed_events, self.hub, self.settings.changed
+        )
         self._exit.push_async_callback(self.store.close)
+        self._exit.push_async_callback(self.settings.stop)
         self._exit.push_async_callback(self._evidence.close)
         await self._continue_after_stored_times()
+        await self.settings.read()
 
     async def _continue_after_stored_times(self) -> None:
         """The clock of the machine may have been set back since the last event."""

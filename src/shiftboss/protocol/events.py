@@ -82,9 +82,11 @@ class Event(NamedTuple):
     kind: str
     at_ms: int
     data: str  # a JSON object
+    actor: str = ""  # who caused it; empty for events of older versions
 
     def to_sse(self) -> bytes:
         """The bytes of the event on an event stream. `data` has no line breaks. Readers ignore
-        fields that they do not know, such as `at`."""
+        fields that they do not know, such as `at` and `actor`."""
         head = f"id: {self.event_id}\nevent: {self.kind}\n"
-        return f"{head}data: {self.data}\nat: {wire_time(self.at_ms)}\n\n".encode()
+        tail = f"at: {wire_time(self.at_ms)}\nactor: {self.actor}\n\n"
+        return f"{head}data: {self.data}\n{tail}".encode()

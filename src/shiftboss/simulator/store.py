@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from shiftboss.errors import OutcomeUnknown, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.simulator.database import Fate, ServerCrash, SimulatedDatabase
+from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
-from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
@@ -65,6 +66,7 @@ class SimulatedStore:
         on_commit: CommitListener,
         on_gap: Callable[[], None],
         polls: ParkedPolls = NO_PARKED_POLLS,
+        on_settings: Callable[[], None] = nothing_to_reload,  # noqa: ARG002 - nobody changes them
     ) -> None:
         self._pass_on, self._on_gap = on_commit, on_gap
         self._session = self._database.session(polls, is_shared=self.shared)
@@ -79,7 +81,7 @@ class SimulatedStore:
         if self.is_dead:
             raise StoreUnavailable(NOT_AWAITED)
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.append(_PendingWrite(use_case, partition, future))
+        self._jobs.append(_PendingWrite(in_name_of_caller(use_case), partition, future))
         self._start_batch()
         return future
 

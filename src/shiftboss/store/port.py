@@ -13,10 +13,12 @@ from typing import NamedTuple, Protocol, TypeVar
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
+from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
 from shiftboss.store.run_port import RunTransaction
@@ -25,6 +27,10 @@ from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 T = TypeVar("T")
 
 CommitListener = Callable[[list[Event]], None]
+
+
+def nothing_to_reload() -> None:
+    """For a store whose settings nobody keeps in memory."""
 
 
 class Retry(NamedTuple):
@@ -356,6 +362,7 @@ class Transaction(
     ContractTransaction,
     RunTransaction,
     InspectionTransaction,
+    DeploymentTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.
@@ -365,6 +372,8 @@ class Transaction(
     """
 
     polls: ParkedPolls
+    # Who runs the use case, for its events.
+    actor: Actor
 
     @property
     def epoch_floor(self) -> int: ...
@@ -407,11 +416,13 @@ class Store(Transactions, Protocol):
         on_commit: CommitListener,
         on_gap: Callable[[], None],
         polls: ParkedPolls = NO_PARKED_POLLS,
+        on_settings: Callable[[], None] = nothing_to_reload,
     ) -> None:
         """Apply the migrations and start. `on_commit` gets the events of every commit, in order, on
         the event loop, before the answers are given there. `on_gap` is called on the event loop
         when events of other servers may have been missed; their commits can be read by then.
-        Use cases see `polls`."""
+        Use cases see `polls`. `on_settings` is called on the event loop when another server may
+        have changed the tokens, the keys or the policy of the deployment."""
         ...
 
     async def lead(

@@ -13,6 +13,7 @@ from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.cleaning_rows import CleaningRows
 from shiftboss.store.contract_rows import ContractRows
+from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
@@ -22,7 +23,9 @@ from shiftboss.store.transaction_part import Parameters, Row, event_text
 EVENTS_SEARCHED_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows, CleaningRows, InspectionRows):
+class SqlTransaction(
+    BusRows, HandoffRows, ContractRows, RunRows, CleaningRows, InspectionRows, DeploymentRows
+):
     """Implements `shiftboss.store.port.Transaction`."""
 
     # -- reading

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.rules.access.actors import SERVER, Actor
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -25,6 +26,10 @@ class Session(Protocol):
 
     def execute(self, query: str, parameters: Parameters) -> int:
         """Run the query; how many rows were changed."""
+        ...
+
+    def announce_settings(self) -> None:
+        """With the commit, tell other servers that the settings of the deployment changed."""
         ...
 
 
@@ -73,6 +78,7 @@ class TransactionPart:
     ) -> None:
         self._session = session
         self.polls = polls
+        self.actor: Actor = SERVER
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
         self.wrote = False
@@ -107,9 +113,10 @@ class TransactionPart:
                 "task_id": task_id,
                 "report_key": report_key,
                 "data": text,
+                "actor": self.actor.name,
             },
         )
-        event = Event(swarm_id, event_id, kind.value, at_ms, text)
+        event = Event(swarm_id, event_id, kind.value, at_ms, text, self.actor.name)
         self.events.append(event)
         return event
 

@@ -43,11 +43,13 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
         assert client.get("/swarms").status_code == 401
         client.close()
         serving.signal(signal.SIGINT)
-        code, _, told = serving.end()
-        assert code == 0
-        # A variable that a shell has for its clients does not lock a local server in silence.
-        assert told.startswith("SHIFTBOSS_TOKEN is set: this server requires that token of every")
-        assert "env -u SHIFTBOSS_TOKEN shiftboss serve\n" in told
+        ended = serving.end()
+    assert (ended.code, ended.out) == (0, "")
+    told, refused = ended.err.splitlines()
+    # A variable that a shell has for its clients does not lock a local server in silence.
+    assert told.startswith("SHIFTBOSS_TOKEN is set: this server requires that token of every")
+    assert told.endswith(": env -u SHIFTBOSS_TOKEN shiftboss serve")
+    assert "refused client=127.0.0.1 method=GET" in refused
     assert (tmp_path / "other.db").exists()
 
 

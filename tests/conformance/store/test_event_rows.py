@@ -37,7 +37,7 @@ async def test_an_event_is_stored_as_it_was_added(with_swarm: OpenStore) -> None
     )
     assert json.loads(added.data) == data
     assert "\n" not in added.data
-    assert added == Event(SWARM, 1, "worker_error", 1_767_600_000_777, added.data)
+    assert added == Event(SWARM, 1, "worker_error", 1_767_600_000_777, added.data, "server")
     assert await with_swarm.read(lambda tx: tx.last_event(SWARM)) == added
     assert await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 10)) == [added]
 

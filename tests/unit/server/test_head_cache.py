@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from shiftboss.rules.access.actors import LOCAL
 from shiftboss.server.fast_path import head_cache
 from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.fast_path.head_cache import HEAD_BYTES_MAX, HEADERS_MAX, HeadCache
@@ -16,7 +17,7 @@ CALL = cast(Call, object())
 
 
 def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> FastExchange:
-    parsed = FastExchange(CALL, [(b"host", b"h"), *headers])
+    parsed = FastExchange(CALL, [(b"host", b"h"), *headers], LOCAL)
     parsed.body = body
     return parsed
 

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server, ServerState
 
+from shiftboss.rules.access.actors import LOCAL
 from shiftboss.server.fast_path.connection import FastConnection
 from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.http.connection import Connection, PipelineFlowControl
@@ -97,7 +98,7 @@ def test_the_subclasses_override_only_the_listed_methods() -> None:
 def test_a_fast_exchange_has_the_attributes_uvicorn_uses_of_a_cycle() -> None:
     """`body` and `more_body` are used only by the methods that leave a request to uvicorn."""
     used = set(re.findall(r"self\.cycle\.(\w+)", inspect.getsource(HttpToolsProtocol)))
-    exchange = FastExchange(None, [])  # type: ignore[arg-type]
+    exchange = FastExchange(None, [], LOCAL)  # type: ignore[arg-type]
     missing = {name for name in used - {"body", "more_body"} if not hasattr(exchange, name)}
     assert not missing, f"{UPGRADE}: {sorted(missing)}"
     assert used >= {"response_complete", "disconnected", "keep_alive", "message_event"}, UPGRADE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Generator
 from types import coroutine as generator_coroutine
 from typing import Any, Final
 
 from shiftboss.protocol.fields import Answer
+from shiftboss.rules.access.actors import Actor
 from shiftboss.server.http.calls import Call
 
 # Their reply may overtake their events, because no other client waits for those. If their write
@@ -34,9 +36,10 @@ class FastExchange:
 
     message_event = _NoEvent()
 
-    def __init__(self, call: Call, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, call: Call, headers: list[tuple[bytes, bytes]], actor: Actor) -> None:
         self.call = call
         self.headers = headers
+        self.actor = actor
         self.body = b""
         self.answer: asyncio.Future[Any] | None = None
         # The part of the reply that is still to be written. None: nothing has been written yet.
@@ -44,6 +47,10 @@ class FastExchange:
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True
+        # For the access log.
+        self.began_at = time.monotonic()
+        self.status = 200
+        self.code: str | None = None
 
 
 @generator_coroutine

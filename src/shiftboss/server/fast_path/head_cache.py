@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from shiftboss.rules.access.actors import Actor
 from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.http.calls import Call
 
@@ -26,6 +27,7 @@ class CachedHead(NamedTuple):
 
     call: Call
     headers: list[tuple[bytes, bytes]]
+    actor: Actor
     body_bytes: int
 
 
@@ -50,4 +52,4 @@ class HeadCache:
             return
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
-        self._heads[head] = CachedHead(exchange.call, exchange.headers, len(body))
+        self._heads[head] = CachedHead(exchange.call, exchange.headers, exchange.actor, len(body))

@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from shiftboss.errors import Forbidden, MalformedRequest, Unauthorized, UnsupportedMediaType
+from shiftboss.rules.access.actors import FORGE, LOCAL, OPERATOR, SHARED, Actor
 from shiftboss.server.http.requests import Headers, header
 from shiftboss.system.loopback import is_loopback
 
@@ -46,19 +47,22 @@ class Guard:
         self._bearer = f"Bearer {token}".encode()
         self._hosts: dict[bytes, bool] = {}
 
-    def check(self, method: str, path: str, headers: Headers) -> None:
+    def check(self, method: str, path: str, headers: Headers) -> Actor:
+        """Who the caller is. Raises Unauthorized or Forbidden."""
         # A forge has no token, and may use any host name: it signs its requests. Without a valid
         # signature every request gets the same refusal. With one, it only makes a CI check due
         # that would have come anyway.
         if path.startswith(WEBHOOK_PREFIX):
             _check_not_from_page(dict(headers).get(b"sec-fetch-site"))
-            return
+            return FORGE
         given = _single_headers(headers)
-        self._check_caller(path, given)
+        actor = self._check_caller(path, given)
         if path.startswith(OPERATOR_PREFIX):
             self._check_operator(headers)
+            actor = OPERATOR
         if method == "POST":
             _check_media_type(given)
+        return actor
 
     def _check_operator(self, headers: Headers) -> None:
         token = header(headers, OPERATOR_HEADER) or ""
@@ -73,10 +77,10 @@ class Guard:
                 "folder, or set the variable as it was set for the server or the run",
             )
 
-    def _check_caller(self, path: str, given: dict[bytes, bytes]) -> None:
+    def _check_caller(self, path: str, given: dict[bytes, bytes]) -> Actor:
         if self._token is not None:
             self._check_token(path, given)
-            return
+            return SHARED
         host = given.get(b"host", b"")
         self._check_host(host)
         origin = given.get(b"origin")
@@ -87,6 +91,7 @@ class Guard:
                 hint="web pages of other origins cannot use this server; serve with a token",
             )
         _check_not_from_page(given.get(b"sec-fetch-site"))
+        return LOCAL
 
     def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
         if path == "/health":

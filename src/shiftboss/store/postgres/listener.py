@@ -18,7 +18,12 @@ from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
 from shiftboss.store.postgres.hung_database import AsyncBoundedConnection
-from shiftboss.store.postgres.notifications import EventRange, listen, parse_payload
+from shiftboss.store.postgres.notifications import (
+    Announcement,
+    EventRange,
+    listen,
+    parse_payload,
+)
 from shiftboss.store.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
@@ -49,6 +54,7 @@ class Listener:
         read: ReadEvents,
         on_commit: CommitListener,
         on_gap: Callable[[], None],
+        on_settings: Callable[[], None],
     ) -> None:
         self._parameters = parameters
         self._answer_seconds = answer_seconds
@@ -57,6 +63,7 @@ class Listener:
         self._read = read
         self._on_commit = on_commit
         self._on_gap = on_gap
+        self._on_settings = on_settings
         self._missed = False
 
     async def start(self) -> None:
@@ -110,9 +117,13 @@ class Listener:
             if self._missed:
                 self._missed = False
                 self._on_gap()
+                self._on_settings()
                 await self._publish(_newest_events)
             notifications = connection.notifies(timeout=ROUND_SECONDS, stop_after=1)
-            ranges = self._of_others([notification.payload async for notification in notifications])
+            announced = self._of_others([each.payload async for each in notifications])
+            if any(announcement.settings for announcement in announced):
+                self._on_settings()
+            ranges = [events for announcement in announced for events in announcement.ranges]
             if ranges:
                 await self._publish(partial(_announced_events, ranges=ranges))
 
@@ -121,13 +132,12 @@ class Listener:
         if events:
             self._on_commit(events)
 
-    def _of_others(self, payloads: list[str]) -> list[EventRange]:
+    def _of_others(self, payloads: list[str]) -> list[Announcement]:
         announcements = [parse_payload(payload) for payload in payloads]
         return [
-            event_range
+            announcement
             for announcement in announcements
             if announcement is not None and announcement.node != self._node
-            for event_range in announcement.ranges
         ]
 
 

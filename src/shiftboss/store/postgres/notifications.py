@@ -53,10 +53,16 @@ class EventRange(NamedTuple):
 
 
 class Announcement(BaseModel):
-    """The payload of a notification: the events that a server, `node`, has committed."""
+    """The payload of a notification: the events that a server, `node`, has committed, and whether
+    it has changed the settings of the deployment."""
 
     node: str
     ranges: list[EventRange]
+    settings: bool = False
+
+
+def settings_payload(node: str) -> str:
+    return Announcement(node=node, ranges=[], settings=True).model_dump_json()
 
 
 def event_payloads(node: str, added: Iterable[tuple[str, int]]) -> Iterator[str]:

@@ -13,9 +13,9 @@ SELECT pg_notify(:channel, :payload);
 -- name: newest_events
 -- For a server that was disconnected from the others: the newest event of each swarm, the most
 -- recently active swarms first. One index look-up per swarm.
-SELECT e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
+SELECT e.swarm_id, e.event_id, e.kind, e.at_ms, e.data, e.actor
 FROM swarms AS s CROSS JOIN LATERAL (
-    SELECT swarm_id, event_id, kind, at_ms, data FROM events
+    SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
     WHERE swarm_id = s.swarm_id ORDER BY event_id DESC LIMIT 1) AS e
 ORDER BY e.at_ms DESC LIMIT :limit;
 

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 
 from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
-from shiftboss.store.postgres.notifications import event_payloads
+from shiftboss.store.postgres.notifications import event_payloads, settings_payload
 from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
@@ -116,6 +116,11 @@ class PostgresSession:
         if lock_seconds is not None:
             lock_ms = round(lock_seconds * 1000)
             self._cursor.execute(f"SET LOCAL lock_timeout = {lock_ms}".encode())
+
+    def announce_settings(self) -> None:
+        """PostgreSQL notifies the other servers at the commit, or not at all after a rollback."""
+        payload = settings_payload(self._node)
+        self._execute("announce", {"channel": self._channel, "payload": payload})
 
     def commit(self) -> None:
         for payload in event_payloads(self._node, self._added):

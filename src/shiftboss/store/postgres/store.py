@@ -15,10 +15,11 @@ from zlib import crc32
 import psycopg
 
 from shiftboss.errors import StoreUnavailable
+from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
-from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.postgres.connections import (
     CONNECTION_WAIT_SECONDS,
     connection_parameters,
@@ -71,12 +72,13 @@ class PostgresStore:
         on_commit: CommitListener,
         on_gap: Callable[[], None],
         polls: ParkedPolls = NO_PARKED_POLLS,
+        on_settings: Callable[[], None] = nothing_to_reload,
     ) -> None:
         self._polls = polls
         parameters = connection_parameters(self._url)
         try:
             async with AsyncExitStack() as opened:
-                await self._open(parameters, on_commit, on_gap, opened)
+                await self._open(parameters, on_commit, on_gap, on_settings, opened)
                 self._exit = opened.pop_all()
         except psycopg.Error as error:
             raise StoreUnavailable(
@@ -89,6 +91,7 @@ class PostgresStore:
         parameters: dict[str, Any],
         on_commit: CommitListener,
         on_gap: Callable[[], None],
+        on_settings: Callable[[], None],
         opened: AsyncExitStack,
     ) -> None:
         """Open everything; `opened` closes it in reverse order."""
@@ -113,6 +116,7 @@ class PostgresStore:
             self._in_snapshot,
             on_commit,
             on_gap,
+            on_settings,
         )
         self._sessions.epoch_floor = await self._in_snapshot(_read_epoch_floor)
         await self._listener.start()
@@ -130,7 +134,7 @@ class PostgresStore:
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
-        return writer.submit(SwarmUseCase(use_case, partition), partition)
+        return writer.submit(SwarmUseCase(in_name_of_caller(use_case), partition), partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))

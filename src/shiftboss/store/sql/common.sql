@@ -27,7 +27,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
     a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id, a.received,
-    e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
+    e.swarm_id, e.event_id, e.kind, e.at_ms, e.data, e.actor
 FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
     LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
         AND e.report_key = :report_key
@@ -124,31 +124,31 @@ UPDATE assignments SET state = :state, updated_at_ms = :updated_at_ms,
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
 -- name: add_event
-INSERT INTO events (swarm_id, event_id, kind, at_ms, task_id, report_key, data)
-VALUES (:swarm_id, :event_id, :kind, :at_ms, :task_id, :report_key, :data);
+INSERT INTO events (swarm_id, event_id, kind, at_ms, task_id, report_key, data, actor)
+VALUES (:swarm_id, :event_id, :kind, :at_ms, :task_id, :report_key, :data, :actor);
 
 -- name: last_event_id
 SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id;
 
 -- name: event_of_report
-SELECT swarm_id, event_id, kind, at_ms, data FROM events
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key = :report_key;
 
 -- name: event_with_data
 -- An event with the same data, whatever its key. Limited, so that a packet with many events does not
 -- make the others wait.
-SELECT swarm_id, event_id, kind, at_ms, data FROM (
-    SELECT swarm_id, event_id, kind, at_ms, data FROM events
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM (
+    SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
     WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key > :no_key
     LIMIT :limit) AS known
 WHERE data = :data LIMIT 1;
 
 -- name: last_event
-SELECT swarm_id, event_id, kind, at_ms, data FROM events
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
 WHERE swarm_id = :swarm_id ORDER BY event_id DESC LIMIT 1;
 
 -- name: events_after
-SELECT swarm_id, event_id, kind, at_ms, data FROM events
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
 WHERE swarm_id = :swarm_id AND event_id > :event_id ORDER BY event_id LIMIT :limit;
 
 -- name: retry

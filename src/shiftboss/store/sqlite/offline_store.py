@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
-from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.queries import load_migrations
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
@@ -43,6 +43,7 @@ class OfflineStore:
         on_commit: CommitListener,
         on_gap: Callable[[], None],
         polls: ParkedPolls = NO_PARKED_POLLS,
+        on_settings: Callable[[], None] = nothing_to_reload,  # noqa: ARG002
     ) -> None:
         self._on_commit, self._on_gap, self._polls = on_commit, on_gap, polls
         self._first_write = asyncio.Lock()

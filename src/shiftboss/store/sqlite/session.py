@@ -186,6 +186,9 @@ class SqliteSession:
         if self.row_cache is not None:
             self.row_cache.clear()
 
+    def announce_settings(self) -> None:
+        """There are no other servers."""
+
     def begin(self) -> None:
         self._collects_events = True
         self._connection.execute("BEGIN IMMEDIATE")

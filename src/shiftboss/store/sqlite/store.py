@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
+from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
-from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.port import CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
@@ -53,6 +54,7 @@ class SqliteStore:
         on_commit: CommitListener,
         on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
         polls: ParkedPolls = NO_PARKED_POLLS,
+        on_settings: Callable[[], None] = nothing_to_reload,  # noqa: ARG002
     ) -> None:
         self._lock = await asyncio.to_thread(lock_file, self.path)
         try:
@@ -78,7 +80,7 @@ class SqliteStore:
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         if self._watch.damage is not None:
             raise self._watch.damage.repeated()
-        return self._writer.submit(use_case, partition)
+        return self._writer.submit(in_name_of_caller(use_case), partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         loop = asyncio.get_running_loop()

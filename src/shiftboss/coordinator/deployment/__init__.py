@@ -1,0 +1,1 @@
+"""What the servers of a deployment share: tokens, keys, the policy, each other."""

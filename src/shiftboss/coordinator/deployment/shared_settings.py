@@ -1,0 +1,57 @@
+"""Keeps what this server remembers of the deployment's settings equal to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from shiftboss.errors import ShiftbossError
+
+log = logging.getLogger(__name__)
+
+Load = Callable[[], Awaitable[None]]
+
+RETRY_SECONDS: Final = 1.0
+
+
+class SharedSettings:
+    """Tokens, keys and the policy are read at the start, after every change by this server, and
+    when another server announces a change. Whoever keeps one of them in memory adds its `load`."""
+
+    def __init__(self) -> None:
+        self._loads: list[Load] = []
+        self._reading = asyncio.Lock()
+        self._reloading: asyncio.Task[None] | None = None
+        self._is_stale = False
+
+    def add(self, load: Load) -> None:
+        self._loads.append(load)
+
+    async def read(self) -> None:
+        """Read everything now. Whoever changed something calls this before it answers."""
+        async with self._reading:
+            for load in self._loads:
+                await load()
+
+    def changed(self) -> None:
+        """Another server may have changed something: read everything soon."""
+        self._is_stale = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.get_running_loop().create_task(self._read_again())
+
+    async def _read_again(self) -> None:
+        while self._is_stale:
+            self._is_stale = False
+            try:
+                await self.read()
+            except ShiftbossError as error:
+                log.warning("the settings of the deployment cannot be read: %s", error.detail)
+                self._is_stale = True
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def stop(self) -> None:
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)

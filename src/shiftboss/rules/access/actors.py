@@ -1,0 +1,38 @@
+"""The actor of a request: who it is, and what it is limited to."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from shiftboss.rules.access.roles import Role
+
+
+class Actor(NamedTuple):
+    """`name` is that of a token, or one of the names below. An actor may be limited to a swarm, to
+    one task of it, or to what it does as one worker."""
+
+    name: str
+    role: Role
+    swarm_id: str | None = None
+    task_id: str | None = None
+    worker: str | None = None
+    expires_at_ms: int | None = None
+
+
+# The server itself: its duties.
+SERVER: Final = Actor("server", Role.OPERATOR)
+# Who has the operator's token of the server, which has no other name.
+OPERATOR: Final = Actor("operator", Role.OPERATOR)
+# Somebody on the same machine, where no token is needed.
+LOCAL: Final = Actor("local", Role.ANYBODY)
+# Somebody who has the token that all share.
+SHARED: Final = Actor("shared", Role.ANYBODY)
+# A forge that sends webhooks, which it signs.
+FORGE: Final = Actor("forge", Role.READ_ONLY)
+# Somebody whom access control has not admitted.
+UNKNOWN: Final = Actor("unknown", Role.READ_ONLY)
+
+# No token may have one of these names.
+RESERVED_NAMES: Final = frozenset(
+    actor.name for actor in (SERVER, OPERATOR, LOCAL, SHARED, FORGE, UNKNOWN)
+)

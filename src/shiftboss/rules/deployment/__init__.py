@@ -1,0 +1,1 @@
+"""What all servers of a deployment share: keys, the policy, and what they know of each other."""

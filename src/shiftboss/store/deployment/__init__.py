@@ -1,0 +1,1 @@
+"""Rows that all servers of a deployment share."""
