@@ -74,14 +74,15 @@ def new_idempotency_key() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """A POST of `body`, or a GET without one. `members` tell the answer from other JSON."""
+    """A POST of `body`, or a GET without one. `members` tell the answer from other JSON.
+    `timeout` is called before each attempt, if it depends on the time that is left."""
 
     path: str
     body: Mapping[str, object] | None = None
     key: str | None = None
     members: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    timeout: httpx2.Timeout = field(default_factory=lambda: TIMEOUT)
+    timeout: httpx2.Timeout | Callable[[], httpx2.Timeout] = field(default_factory=lambda: TIMEOUT)
 
     @property
     def is_repeatable(self) -> bool:
@@ -91,7 +92,8 @@ class ServerRequest:
     def arguments(self) -> dict[str, Any]:
         """Of `httpx2.Client.request`."""
         key = {"Idempotency-Key": self.key} if self.key else {}
-        arguments = {"url": self.path, "headers": {**self.headers, **key}, "timeout": self.timeout}
+        timeout = self.timeout() if callable(self.timeout) else self.timeout
+        arguments = {"url": self.path, "headers": {**self.headers, **key}, "timeout": timeout}
         if self.body is None:
             return arguments | {"method": "GET"}
         return arguments | {"method": "POST", "json": self.body}

@@ -69,7 +69,7 @@ class OutboxDelivery:
         request = ServerRequest(
             path=swarm_path(swarm_id, "status"),
             members=("status", "workers"),
-            timeout=deadline.timeout() if deadline else TIMEOUT,
+            timeout=deadline.timeout if deadline else TIMEOUT,
         )
         return HttpClient(self.servers).send_blocking(request).answer
 
@@ -192,7 +192,7 @@ class DeliveryRound:
             body=entry.body,
             key=entry.key,
             members=(accepted,),
-            timeout=self._deadline.timeout() if self._deadline else TIMEOUT,
+            timeout=self._deadline.timeout if self._deadline else TIMEOUT,
         )
         answer = self._client.send_blocking(request).answer
         if answer[accepted] is not True:

@@ -137,7 +137,8 @@ def test_only_a_newer_contract_of_the_same_task_with_a_valid_hash_is_accepted(
         }
     )
     try:
-        workspace.write(contract_version=2, server_url=liar.url)
+        # Of several addresses it uses the one that answers.
+        workspace.write(contract_version=2, server_url=f"http://127.0.0.1:1,{liar.url}")
         before = workspace.contract.read_bytes()
         given = workspace.call("Write", file_path="README.md")
         refused = workspace.hook("pre-tool-use", given, SHIFTBOSS_TOKEN="secret-word")

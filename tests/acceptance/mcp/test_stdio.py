@@ -127,10 +127,17 @@ def test_the_bridge_sends_its_token_to_the_server(sqlite_path: str, tmp_path: Pa
         server.start()
         with started("--server", server.url) as process:
             refused = process.call("get_status")
-        with started("--server", server.url, "--token-file", str(token_file)) as process:
-            accepted = process.call("get_status")
+        # Of several addresses it uses the one that answers. A new token is read from the file.
+        urls = f"http://127.0.0.1:1,{server.url}"
+        with started("--server", urls, "--token-file", str(token_file)) as process:
+            accepted = [process.call("get_status")]
+            server.stop()
+            server.change(token="n3w")
+            server.start()
+            token_file.write_text("n3w\n")
+            accepted.append(process.call("get_status"))
     assert refused["structuredContent"]["code"] == "unauthorized"
-    assert accepted["structuredContent"]["workers"] == []
+    assert [one["structuredContent"]["workers"] for one in accepted] == [[], []]
 
 
 @pytest.mark.requirement("BUS-01")

@@ -46,6 +46,21 @@ async def is_reachable(server: Server | Servers) -> bool:
     return True
 
 
+async def test_a_run_shares_the_one_of_several_servers_that_answers(tmp_path: Path) -> None:
+    """The operator's token of this folder is for its own server, not for all that were named."""
+    other = RunningServer(tmp_path / "shiftboss.db").start()
+    servers = Servers.at(f"http://127.0.0.1:1,{other.url}")
+    try:
+        shared = replace(options(tmp_path), server=servers, own=False)
+        async with server_for_run(shared, Progress()) as run_server:
+            assert run_server.server.address == other.url
+            assert run_server.operator_token is None
+            async with RunServerClient(run_server.server, "s") as client:
+                await client.create_swarm("Sums")
+    finally:
+        other.close()
+
+
 @asynccontextmanager
 async def client_of(run_options: ServerOptions) -> AsyncIterator[RunServerClient]:
     async with (
