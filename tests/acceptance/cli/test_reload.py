@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def write_private(path: Path, text: str) -> Path:
 @pytest.fixture
 def policy_file(tmp_path: Path) -> Path:
     file = tmp_path / "shiftboss.yaml"
-    file.write_text("timeouts: {worker: 1800}\n")
+    file.write_text("timeouts: {worker: 1200}\n")
     return file
 
 
@@ -40,8 +41,6 @@ def status_with(server: RunningServer, token: str) -> int:
 
 
 def hang_up(server: RunningServer, logged: str) -> None:
-    import os
-
     before = server.log.count(logged)
     os.kill(server.pid, signal.SIGHUP)
     wait_until(lambda: server.log.count(logged) > before, f"it logs {logged!r}")
@@ -85,14 +84,14 @@ def test_the_policy_and_the_operators_token_are_read_again(
         policy_file.write_text("timeouts: {worker: 3600}\n")
         operator = Path(sqlite_path).parent / "operator-token"
         write_private(operator, f"{NEW}\n{operator.read_text()}")
-        hang_up(server, "timeouts.worker: 1800 -> 3600")
+        hang_up(server, "timeouts.worker: 1200 -> 3600")
         assert "the operator's token: 1 added, 0 removed, 2 accepted now" in server.log
         client = Client(server.url)
         view = client.post("/bus/show_policy", {}).json()
         assert (view["version"], view["policy"]["timeouts"]["worker"]) == (2, 3600)
         body = json.dumps({"body": "", "source": "/p.yaml", "expected_version": 1})
         headers = {"Shiftboss-Operator": NEW, "Content-Type": "application/json"}
-        answer = client.http.post("/operator/apply_policy", content=body, headers=headers)
+        answer = client._http.post("/operator/apply_policy", content=body, headers=headers)
         assert answer.status_code == 409, answer.text
         policy_file.write_text("timeouts: [\n")
         hang_up(server, "policy stays as it was")

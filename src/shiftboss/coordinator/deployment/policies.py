@@ -117,7 +117,7 @@ class PolicyService:
             # Another server was faster to put its own file.
             await self._settings.read()
             return await self.put_file()
-        return [f"policy version {self._active.version}: {change}" for change in changes]
+        return [f"version {self._active.version}: {change}" for change in changes]
 
     def _changes_to(self, policy: Policy) -> list[str]:
         return [str(change) for change in policy_changes(self._active.settings, policy)]
