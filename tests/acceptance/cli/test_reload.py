@@ -13,6 +13,8 @@ from tests.client import Client
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.requirement("OWN-06")
+
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 
 
