@@ -8,6 +8,7 @@ from pathlib import Path
 from shiftboss.doctor.claims import check_claims
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import check_forges
+from shiftboss.doctor.policy import check_policy_in_force
 from shiftboss.doctor.programs import check_agents, check_runners
 from shiftboss.doctor.queues import judge_queues, read_queues
 from shiftboss.doctor.repos import check_git, check_repos
@@ -28,12 +29,17 @@ def examine(
     queues: list[Finding] = []
     if not any(finding.level == "problem" for finding in about_server):
         queues = [*_queues(client, swarm_id, policy, now_ms), *check_claims(client, now_ms)]
+        about_policy += check_policy_in_force(client, policy, _policy_file(file))
     about_machine = asyncio.run(_machine(policy))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]
 
 
+def _policy_file(file: Path | None) -> Path | None:
+    return file or default_policy_file(Path.cwd())
+
+
 def _policy(file: Path | None) -> tuple[Policy, list[Finding]]:
-    path = file or default_policy_file(Path.cwd())
+    path = _policy_file(file)
     if path is None:
         return Policy(), [
             ok("policy", "there is no shiftboss.yaml in this folder, so no repos were checked")

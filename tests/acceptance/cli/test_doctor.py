@@ -75,6 +75,7 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
             "server",
             "store",
             "policy",
+            "policy",
             "git",
             "repos",
             "sandbox",

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands import running, shiftboss
+from tests.commands import Done, running, shiftboss
 from tests.repos import Repo
+from tests.sqlite_files import make_sqlite_file
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "policies" / "completion-contract.yaml"
 BAD = """\
@@ -113,3 +114,39 @@ def test_a_server_does_not_start_with_an_invalid_policy(tmp_path: Path) -> None:
         url = server.line().split()[2].rstrip(";")
         listed = shiftboss("repo", "list", "--json", url=url)
     assert [repo["repo"] for repo in json.loads(listed.out)["repos"]] == ["sdk"]
+
+
+@pytest.mark.requirement("CC-05")
+def test_a_policy_is_applied_compared_and_listed(tmp_path: Path) -> None:
+    """Without a server: the database of the folder answers, as a server would."""
+    file = tmp_path / "shiftboss.yaml"
+    file.write_text("timeouts: {worker: 20m}\n")
+    (tmp_path / ".shiftboss").mkdir(mode=0o700)
+    make_sqlite_file(tmp_path / ".shiftboss" / "shiftboss.db")
+
+    def run(*arguments: str) -> Done:
+        return shiftboss("policy", *arguments, folder=tmp_path)
+
+    refused = run("apply")
+    assert refused.code == 1
+    assert "shiftboss policy diff shiftboss.yaml" in refused.err
+    assert "--yes" in refused.err
+    first = run("apply", "--yes")
+    assert first.code == 0, first.err
+    assert "version 1 is in force" in first.out
+    assert "already" in run("apply", "--yes").out
+    file.write_text("# longer\ntimeouts: {worker: 25m}\n")
+    assert run("diff").out == "~ timeouts.worker: 1200 -> 1500\n"
+    doctor = shiftboss("doctor", folder=tmp_path)
+    assert "was edited and not applied" in " ".join(doctor.out.split())
+    answer = json.loads(run("apply", "--yes", "--json").out)
+    assert (answer["version"], answer["changes"]) == (2, ["~ timeouts.worker: 1200 -> 1500"])
+    assert run("diff").out == "shiftboss.yaml says the same as version 2\n"
+    assert run("diff", "--from", "2", "--to", "1").out == "~ timeouts.worker: 1500 -> 1200\n"
+    history = run("history").out.splitlines()
+    assert [line.split()[0] for line in history] == ["2", "1"]
+    assert all("operator" in line and str(file) in line for line in history)
+    shown = run("show", "--version", "1").out
+    assert shown.startswith("# version 1, not in force, applied at ")
+    assert shown.endswith("timeouts: {worker: 20m}\n")
+    assert "worker: 1500" in run("show", "--effective").out

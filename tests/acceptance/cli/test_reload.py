@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from tests.client import Client
 from tests.running import RunningServer
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.requirement("OWN-06")
 
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 
@@ -24,7 +27,7 @@ def write_private(path: Path, text: str) -> Path:
 @pytest.fixture
 def policy_file(tmp_path: Path) -> Path:
     file = tmp_path / "shiftboss.yaml"
-    file.write_text("timeouts: {worker: 1800}\n")
+    file.write_text("timeouts: {worker: 1200}\n")
     return file
 
 
@@ -40,8 +43,6 @@ def status_with(server: RunningServer, token: str) -> int:
 
 
 def hang_up(server: RunningServer, logged: str) -> None:
-    import os
-
     before = server.log.count(logged)
     os.kill(server.pid, signal.SIGHUP)
     wait_until(lambda: server.log.count(logged) > before, f"it logs {logged!r}")
@@ -85,7 +86,7 @@ def test_the_policy_and_the_operators_token_are_read_again(
         policy_file.write_text("timeouts: {worker: 3600}\n")
         operator = Path(sqlite_path).parent / "operator-token"
         write_private(operator, f"{NEW}\n{operator.read_text()}")
-        hang_up(server, "timeouts.worker: 1800 -> 3600")
+        hang_up(server, "timeouts.worker: 1200 -> 3600")
         assert "the operator's token: 1 added, 0 removed, 2 accepted now" in server.log
         client = Client(server.url)
         view = client.post("/bus/show_policy", {}).json()

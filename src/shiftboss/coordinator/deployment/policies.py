@@ -117,7 +117,7 @@ class PolicyService:
             # Another server was faster to put its own file.
             await self._settings.read()
             return await self.put_file()
-        return [f"policy version {self._active.version}: {change}" for change in changes]
+        return [f"version {self._active.version}: {change}" for change in changes]
 
     def _changes_to(self, policy: Policy) -> list[str]:
         return [str(change) for change in policy_changes(self._active.settings, policy)]
@@ -189,7 +189,10 @@ class PolicyService:
         moment later; until then they lock no repo."""
         text = PolicyText(request.body, request.source)
         policy = await _parse(text)
-        changes, before = self._changes_to(policy), self._active.version
+        # Without a server, a file that was never applied counts; for the history it is new.
+        old = Policy() if self.in_force is None else self._active.settings
+        changes = [str(change) for change in policy_changes(old, policy)]
+        before = self._active.version
         stored = await self._apply(text, request.expected_version)
         return ApplyPolicyAnswer(
             success=True,

@@ -54,7 +54,9 @@ def apply(
 
     text = read_policy_text(file)
     view = show_version(session, None)
-    changes = _changes(in_view(view), load(file))
+    # Without a server, a file that was never applied counts; for the history it is new.
+    before = in_view(view if view["version"] else {"version": 0, "policy": {}})
+    changes = _changes(before, load(file))
     if changes and not yes:
         _confirm(view, changes, file, as_json=session.as_json)
     answer = session.call_as_operator(
