@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.bus.bus_calls import InSwarm
+from tests.postgres import Postgres
 from tests.running import RunningServer
 from tests.sqlite_files import make_sqlite_file
+
+OPERATOR = "token-of-the-operator-of-tests"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +41,24 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
         yield running.start()
     finally:
         running.close()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def shared_any_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """The same, once on each store. Tests of one swarm delete it when they end (`OPERATOR`)."""
+    with ExitStack() as ended:
+        folder = tmp_path_factory.mktemp("shared")
+        if request.param == "sqlite":
+            database = str(folder / "shiftboss.db")
+            make_sqlite_file(folder / "shiftboss.db")
+        else:
+            postgres: Postgres = request.getfixturevalue("postgres")
+            database = ended.enter_context(postgres.database())
+        running = RunningServer(database, state=str(folder), operator_token=OPERATOR)
+        ended.callback(running.close)
+        yield running.start()
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from tests.acceptance.conftest import OPERATOR
 from tests.acceptance.swarms.packets import (
     SWARM,
     accepted,
     complete_body,
+    delete_swarm,
     error_body,
     kinds,
     progress_body,
@@ -25,9 +28,15 @@ WIRE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 @pytest.fixture
-def swarm(any_client: Client) -> Client:
-    any_client.create_swarm(swarm_id=SWARM)
-    return any_client
+def swarm(shared_any_server: RunningServer) -> Iterator[Client]:
+    """A new swarm, which is deleted after the test: the next one has the same id."""
+    client = Client(shared_any_server.url)
+    try:
+        client.create_swarm(swarm_id=SWARM)
+        yield client
+        delete_swarm(shared_any_server.url, OPERATOR)
+    finally:
+        client.close()
 
 
 @pytest.mark.requirement("SW-01")
@@ -467,7 +476,9 @@ def test_swarms_created_without_an_id_get_different_ids(any_client: Client) -> N
 
 
 @pytest.mark.requirement("SW-01")
-def test_a_restart_forgets_nothing(swarm: Client, any_server: RunningServer) -> None:
+def test_a_restart_forgets_nothing(any_client: Client, any_server: RunningServer) -> None:
+    swarm = any_client
+    swarm.create_swarm(swarm_id=SWARM)
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body())
     accepted(swarm, "error", error_body(error_type="rate_limit"))
