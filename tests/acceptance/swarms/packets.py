@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from tests.client import NO_CERTIFICATES, Client
+from tests.client import Client
 
 SWARM = "swarm-abc123"
 WORKTREE = "/path/to/worktree"
@@ -83,15 +83,3 @@ def worker(client: Client, packet_id: int = 1) -> dict[str, Any]:
     (found,) = [w for w in client.status(SWARM)["workers"] if w["packet_id"] == packet_id]
     view: dict[str, Any] = found
     return view
-
-
-def delete_swarm(url: str, operator: str) -> None:
-    """So that the next test on the same server can create it."""
-    answer = httpx2.post(
-        f"{url}/operator/delete_swarm",
-        json={"swarm_id": SWARM, "force": True},
-        headers={"Shiftboss-Operator": operator},
-        trust_env=False,
-        verify=NO_CERTIFICATES,
-    )
-    assert answer.status_code == 200, answer.text

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.conftest import OPERATOR
 from tests.acceptance.swarms.packets import (
     SWARM,
     accepted,
     complete_body,
-    delete_swarm,
     error_body,
     kinds,
     progress_body,
@@ -28,15 +25,9 @@ WIRE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 @pytest.fixture
-def swarm(shared_any_server: RunningServer) -> Iterator[Client]:
-    """A new swarm, which is deleted after the test: the next one has the same id."""
-    client = Client(shared_any_server.url)
-    try:
-        client.create_swarm(swarm_id=SWARM)
-        yield client
-        delete_swarm(shared_any_server.url, OPERATOR)
-    finally:
-        client.close()
+def swarm(shared_any_client: Client) -> Client:
+    shared_any_client.create_swarm(swarm_id=SWARM)
+    return shared_any_client
 
 
 @pytest.mark.requirement("SW-01")
