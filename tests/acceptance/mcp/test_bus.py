@@ -81,6 +81,17 @@ SWARM_TOOLS = {
 }
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 @pytest.mark.requirement("BUS-01")
 @every_surface
 async def test_the_tools_are_listed_with_the_documented_arguments(
