@@ -14,6 +14,7 @@ ShiftbossError
 │   ├── UnknownQuestion
 │   ├── UnknownHandoff
 │   ├── UnknownReceipt
+│   ├── UnknownKey
 │   ├── UnknownRepo
 │   ├── UnknownHalt
 │   ├── UnknownCheckpoint
@@ -201,6 +202,11 @@ class UnknownHandoff(NotFound):
 class UnknownReceipt(NotFound):
     code = "unknown_receipt"
     title = "There is no such receipt"
+
+
+class UnknownKey(NotFound):
+    code = "unknown_key"
+    title = "There is no such key"
 
 
 class UnknownRepo(NotFound):

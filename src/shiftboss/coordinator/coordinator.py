@@ -20,6 +20,7 @@ from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
@@ -108,6 +109,7 @@ class Coordinator:
             store, clock, hub, evidence, verdict_waiters, active_policy, spawning
         )
         self.receipts = ReceiptService(store, evidence)
+        self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning)

@@ -68,6 +68,8 @@ class ServerSettings(NamedTuple):
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
     state: str | Path | None = None
     operator_token: str | None = None
+    # The file of the signing key, which several servers may share; None: that of the state folder.
+    key_file: str | Path | None = None
     verifies: bool = True
     # The policy file; None: the one of the folder that the server is started in.
     policy: str | Path | None = None
@@ -224,7 +226,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
 def _app(settings: ServerSettings) -> App:
     folder = settings.state_folder
     try:
-        evidence = EvidenceProxy(folder, _own_repo())
+        evidence = EvidenceProxy(folder, _own_repo(), _key_file(settings))
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(
@@ -246,6 +248,21 @@ def _app(settings: ServerSettings) -> App:
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+
+
+def _key_file(settings: ServerSettings) -> Path | None:
+    if settings.key_file is None:
+        return None
+    path = Path(settings.key_file).resolve()
+    if not path.parent.is_dir():
+        raise CannotStart(
+            f"there is no folder {path.parent} for the key file",
+            field="key_file",
+            hint="create it, or give the path of a file in an existing folder",
+        )
+    if not path.exists():
+        log.warning("there is no key file %s: it gets a new key", path)
+    return path
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:

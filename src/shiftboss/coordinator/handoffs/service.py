@@ -11,6 +11,7 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
+from shiftboss.coordinator.deployment.keys import signed_in
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import (
     disputes,
@@ -340,11 +341,17 @@ class HandoffService:
     ) -> VerdictAnswer:
         key = (request.swarm_id, request.bead_id, request.claim_id)
         now_ms = self._clock()
-        sign = self._evidence.sign
         if request.verdict is not None:
             verdict = _parse_verdict(request.verdict)
             state = await self._store.write(
-                lambda tx: verdicts.settle(tx, key, request.verifier, verdict, sign, now_ms),
+                lambda tx: verdicts.settle(
+                    tx,
+                    key,
+                    request.verifier,
+                    verdict,
+                    partial(signed_in, tx, evidence=self._evidence, now_ms=now_ms),
+                    now_ms,
+                ),
                 request.swarm_id,
             )
         else:

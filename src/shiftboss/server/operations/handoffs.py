@@ -13,6 +13,7 @@ from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
+from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
@@ -178,4 +179,5 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
     ),
     **CONTRACT_OPERATOR_OPERATIONS,
     **RUN_OPERATOR_OPERATIONS,
+    **DEPLOYMENT_OPERATOR_OPERATIONS,
 }

@@ -69,6 +69,16 @@ State = Annotated[
         "Default: beside the database file, or .shiftboss.",
     ),
 ]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        envvar="SHIFTBOSS_KEY_FILE",
+        metavar="FILE",
+        help="The signing key, an Ed25519 key in PEM form that only the server's user can read. "
+        "Several servers may share it. Created if it does not exist. Default: in the state folder.",
+    ),
+]
 Verifies = Annotated[
     bool,
     typer.Option(

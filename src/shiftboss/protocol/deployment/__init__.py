@@ -1,0 +1,1 @@
+"""What the servers of a deployment share, on the wire: keys, and each other."""

@@ -1,0 +1,28 @@
+"""The operator's operations on what the servers of a deployment share."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from shiftboss.coordinator.deployment.keys import KeyService
+from shiftboss.protocol.deployment import keys
+from shiftboss.server.operations.operation import Operation
+
+_keys = attrgetter("keys")
+
+DEPLOYMENT_OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "add_key": Operation(
+        keys.AddKeyRequest,
+        keys.KeyAnswer,
+        KeyService.add_key,
+        "Add the public key of a server: its receipts count as genuine.",
+        service=_keys,
+    ),
+    "retire_key": Operation(
+        keys.RetireKeyRequest,
+        keys.KeyAnswer,
+        KeyService.retire_key,
+        "Retire a signing key. What it has signed stays genuine; its server gets a new one.",
+        service=_keys,
+    ),
+}
