@@ -261,4 +261,4 @@ def test_the_note_and_the_receipt_of_two_servers_verify_with_both_keys() -> None
     (proven,) = verify_note(squash, SQUASH, keys)
     assert (proven.receipt, proven.landing) == (BODY, LANDING)
     for envelope in (other, ENVELOPE):
-        assert verify_envelope(read_envelope(envelope.encode()), keys) == BODY
+        assert verify_envelope(read_envelope(envelope), keys) == BODY

@@ -73,7 +73,7 @@ class KeyService:
             await asyncio.to_thread(self._evidence.replace_key, retired)
         except EvidenceUnavailable as error:
             if self.problem is None:
-                log.error("no receipt can be signed: %s; %s", error.detail, error.hint)
+                log.warning("no receipt can be signed: %s; %s", error.detail, error.hint)
             self.problem = f"{error.detail}; {error.hint}"
             return
         self.problem = None

@@ -1,8 +1,8 @@
 """The evidence process of a server; connection.py starts it.
 
 Its arguments are the descriptor of the connection, the folder, and secrets elsewhere. When the
-connection is closed, the server is gone or needs no more evidence: the process ends at once. Its git
-processes and commands end with it; see git_reaper.py and supervisor.py.
+connection is closed, the server is gone or needs no more evidence: the process ends at once. Its
+git processes and commands end with it; see git_reaper.py and supervisor.py.
 """
 
 from __future__ import annotations
