@@ -58,6 +58,7 @@ ShiftbossError
     ├── VerificationPending
     ├── TreeUnavailable
     ├── DatabaseInUse
+    ├── IncompatibleServers      servers of another version have to stop first
     ├── OutcomeUnknown           the change may have been made; repeat it with its key
     ├── SchemaMismatch           the database was written by another build; a retry does not help
     └── StoreDamaged             no more writes until the operator has restored the database
@@ -550,6 +551,13 @@ class TreeUnavailable(StoreUnavailable):
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
     title = "A server is using this database"
+
+
+class IncompatibleServers(StoreUnavailable):
+    """Other servers on the database have to stop first."""
+
+    code = "incompatible_servers"
+    title = "Servers of other versions use the database"
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -6,8 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from functools import partial
-from typing import ClassVar, Final, Protocol
+from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
@@ -17,10 +16,12 @@ from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
-from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.contract.policy import ActivePolicy, policy_hash
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.deployment.keys import KeyService
+from shiftboss.coordinator.deployment.presence import Presence
+from shiftboss.coordinator.deployment.service import DeploymentService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
@@ -31,6 +32,7 @@ from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.supervision import Duty, DutyGroup
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
@@ -49,14 +51,6 @@ from shiftboss.system.elapsed import elapsed_seconds
 
 # A load balancer asks often and does not wait for long.
 HEALTH_SECONDS: Final = 3
-
-
-class Duty(Protocol):
-    """A background job. `on_every_server`: every server on a database runs it; else one does."""
-
-    on_every_server: ClassVar[bool]
-
-    async def run(self) -> None: ...
 
 
 class Coordinator:
@@ -115,7 +109,9 @@ class Coordinator:
         self.runs = RunService(store, clock, evidence, spawning)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
-        self._duties: list[Duty] = [
+        self.presence = Presence(store, clock)
+        duties: list[Duty] = [
+            self.presence,
             RetryScheduler(leading, clock, hub),
             lease_reaper,
             HoldExpiry(leading, clock, hub),
@@ -129,17 +125,38 @@ class Coordinator:
         ]
         if verifies:
             verifier = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
-            self._duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
+            duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
+        self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
+        self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
+        self.deployment = DeploymentService(
+            store,
+            clock,
+            hub,
+            self.presence,
+            self.keys,
+            self.check_health,
+            (self.everywhere, self.on_leader),
+        )
+        self.presence.facts |= {
+            "schema": lambda: store.schema_version,
+            "verifies": lambda: verifies,
+            "key_id": lambda: self.keys.own_key_id or None,
+            "policy": lambda: policy_hash(active_policy.settings),
+            "verifiers": self.handoffs.verifiers_seen.by_name,
+            "webhooks": self.webhooks.last_seen.by_name,
+        }
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self._open()
+        await self.presence.join()
+        self._exit.push_async_callback(self.presence.leave)
         await self._grant_grace()
-        everywhere = [duty for duty in self._duties if duty.on_every_server]
-        on_leader = [duty for duty in self._duties if not duty.on_every_server]
+        # Where servers share a database, another one takes over what has failed here.
+        on_leader = self.on_leader.run if self.store.shared else self.on_leader.run_for_ever
         for running in (
-            _run_all(everywhere),
-            self.store.lead(partial(_run_all, on_leader), self._ci_watcher.wake),
+            self.everywhere.run_for_ever(),
+            self.store.lead(on_leader, self._ci_watcher.wake),
         ):
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
 
@@ -197,12 +214,6 @@ class Coordinator:
             raise StoreUnavailable(
                 failing.detail, hint="workers keep their reports until it recovers"
             )
-
-
-async def _run_all(duties: list[Duty]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for duty in duties:
-            group.create_task(duty.run())
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -180,7 +180,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
-    app = _app(settings)
+    host, port = listening.getsockname()[:2]
+    app = _app(settings, _address(host, port))
     serving = _serving(settings, app)
     config = uvicorn.Config(
         app,
@@ -198,7 +199,6 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
-    host, port = listening.getsockname()[:2]
     record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     server = _Server(config, app, serving, partial(remove_server_file, folder, record))
@@ -210,6 +210,11 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
         on_listening(_address(host, port))
 
+    def give_up(error: ShiftbossError) -> None:
+        app.start_error = error
+        server.should_exit = True
+
+    app.coordinator.presence.on_outdated = give_up
     app.on_started = announce
     try:
         server.run(sockets=[listening])
@@ -223,7 +228,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         raise app.start_error
 
 
-def _app(settings: ServerSettings) -> App:
+def _app(settings: ServerSettings, address: str) -> App:
     folder = settings.state_folder
     try:
         evidence = EvidenceProxy(folder, _own_repo(), _key_file(settings))
@@ -247,7 +252,18 @@ def _app(settings: ServerSettings) -> App:
         policy=_policy(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
-    return App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+    app = App(coordinator, settings.token, operator, RateLimits(settings.rate_limit))
+    presence = coordinator.presence
+    presence.address = address
+    presence.facts |= {
+        "operator_token": app.guard.operator_digest,
+        "token": app.guard.shared_digest,
+    }
+    folders = {"database": settings.database_folder, "state folder": folder}
+    coordinator.deployment.folders = {
+        what: path for what, path in folders.items() if path is not None
+    }
+    return app
 
 
 def _key_file(settings: ServerSettings) -> Path | None:

@@ -58,6 +58,10 @@ class HandoffTransaction(Protocol):
         """When the first open claim can be taken: 0 for at once, None if there is none."""
         ...
 
+    def open_claims_by_age(self, limit: int) -> list[Claim]:
+        """Those without a verdict, of all swarms, the oldest first."""
+        ...
+
     def put_claim(self, claim: Claim) -> bool:
         """Add or update a claim. False, without a change, if it has ended."""
         ...

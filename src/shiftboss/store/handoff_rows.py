@@ -63,6 +63,10 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("next_claim_at_ms", {})
         return None if row is None else row[0]
 
+    def open_claims_by_age(self, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all("open_claims_by_age", {"limit": limit})
+        return [Claim._make(row) for row in rows]
+
     def put_claim(self, claim: Claim) -> bool:
         return self._write("put_claim", claim._asdict()) == 1
 

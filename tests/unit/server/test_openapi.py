@@ -5,6 +5,7 @@ from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.server.http.calls import Calls
+from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.store.opening import store_at
@@ -12,7 +13,7 @@ from shiftboss.store.opening import store_at
 
 def test_the_document_has_exactly_the_paths_that_are_served() -> None:
     coordinator = Coordinator(store_at("unopened.db"))
-    routes = Endpoints(coordinator, Calls(coordinator), "now").routes()
+    routes = Endpoints(coordinator, Calls(coordinator), "now", Guard(None)).routes()
     served = {route.path for route in routes} - {"/openapi.json"}
     assert set(json.loads(openapi_document())["paths"]) == served
 

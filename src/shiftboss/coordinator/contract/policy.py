@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.contract.repo_graph import RepoGraph
 from shiftboss.rules.paths.branch_names import task_branch
+
+
+def policy_hash(policy: Policy) -> str:
+    """The same for files that mean the same."""
+    return sha256(policy.model_dump_json().encode()).hexdigest()
 
 
 class ActivePolicy:

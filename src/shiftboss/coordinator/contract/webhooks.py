@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
 from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
 from shiftboss.protocol.ci import WebhookAnswer
@@ -33,6 +34,7 @@ class Webhooks:
         self._clock = clock
         self._policy = policy
         self._wake = wake
+        self.last_seen = LastSeen()
         self._received: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
 
     async def receive(self, repo: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
@@ -41,6 +43,7 @@ class Webhooks:
         repo_policy = self._policy.settings.repos.get(repo)
         ci = repo_policy.ci if repo_policy is not None else CiPolicy()
         commits = parse_webhook(ci.provider, headers, body, secret_of(ci))
+        self.last_seen.note(repo, self._clock())
         digest = sha256(f"{repo}\0".encode() + body).digest()
         if self._received.get(digest) is not None:
             return WebhookAnswer(looks=0)

@@ -12,6 +12,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.deployment.keys import signed_in
+from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import (
     disputes,
@@ -91,6 +92,7 @@ class HandoffService:
         self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
+        self.verifiers_seen = LastSeen()
         hub.listen(EventKind.CLAIM_MADE, lambda _event: self._wake_takers())
         hub.on_close(self._wake_takers)
 
@@ -282,6 +284,7 @@ class HandoffService:
         self, request: TakeClaimRequest, _key: str | None = None
     ) -> TakeClaimAnswer:
         """Wait until there is a claim to verify, or until the timeout."""
+        self.verifiers_seen.note(request.verifier, self._clock())
         taker = asyncio.Event()
         self._takers.add(taker)
         try:

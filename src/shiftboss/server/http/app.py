@@ -41,7 +41,7 @@ class App:
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator, self.calls, self.started_at).routes(),
+            Endpoints(coordinator, self.calls, self.started_at, self.guard).routes(),
             redirect_slashes=False,
             default=_no_such_path,
         )

@@ -13,12 +13,15 @@ from typing import Final
 
 from shiftboss.errors import Forbidden, MalformedRequest, Unauthorized, UnsupportedMediaType
 from shiftboss.rules.access.actors import FORGE, LOCAL, OPERATOR, SHARED, Actor
+from shiftboss.rules.deployment.servers import token_digest
 from shiftboss.server.http.requests import Headers, header
 from shiftboss.system.loopback import is_loopback
 
 OPERATOR_PREFIX = "/operator/"
 WEBHOOK_PREFIX = "/ci/webhook/"
 OPERATOR_HEADER = b"shiftboss-operator"
+# What a load balancer asks, without a token. The second tells strangers less.
+OPEN_PATHS = frozenset({"/health", "/ready"})
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
 
@@ -64,6 +67,21 @@ class Guard:
             _check_media_type(given)
         return actor
 
+    def knows(self, headers: Headers) -> bool:
+        """Whether the caller may read what this server has, as opposed to a stranger."""
+        try:
+            self.check("GET", "/swarms", headers)
+        except (Forbidden, Unauthorized):
+            return False
+        return True
+
+    def operator_digest(self) -> str | None:
+        """To compare servers; it is no help for guessing the token."""
+        return token_digest(self._operator_token)
+
+    def shared_digest(self) -> str | None:
+        return token_digest(self._token)
+
     def _check_operator(self, headers: Headers) -> None:
         token = header(headers, OPERATOR_HEADER) or ""
         if self._operator_token is None or not hmac.compare_digest(
@@ -94,7 +112,7 @@ class Guard:
         return LOCAL
 
     def _check_token(self, path: str, given: dict[bytes, bytes]) -> None:
-        if path == "/health":
+        if path in OPEN_PATHS:
             return
         if not hmac.compare_digest(given.get(b"authorization", b""), self._bearer):
             raise Unauthorized(

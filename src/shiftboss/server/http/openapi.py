@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
+from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX, SWARM_ID_PATTERN
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE
@@ -104,6 +105,7 @@ def _paths() -> dict[str, Any]:
             "get": _operation("check_health", "Check the health of the server.", HealthAnswer)
             | {"security": []}
         },
+        "/ready": {"get": _ready()},
     }
     for name, report in REPORTS.items():
         operation = _operation(
@@ -218,6 +220,15 @@ def _create_swarm() -> dict[str, Any]:
         target: {"operationId": target, "parameters": same_swarm} for target in targets
     }
     return operation
+
+
+def _ready() -> dict[str, Any]:
+    operation = _operation(
+        "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
+    )
+    not_ready = {"description": "Not ready.", "content": operation["responses"]["200"]["content"]}
+    responses = operation["responses"] | {"503": not_ready}
+    return operation | {"responses": responses, "security": _ANYBODY}
 
 
 def _swarms() -> dict[str, Any]:

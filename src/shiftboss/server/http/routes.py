@@ -14,14 +14,16 @@ from starlette.types import Receive, Scope, Send
 from shiftboss import __version__
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.deployment.service import difference_view, reason_view
 from shiftboss.errors import InvalidRequest, TooManyRequests, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
+from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
-from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
+from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX, Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
@@ -35,7 +37,10 @@ WEBHOOK_RETRY_SECONDS = 5.0
 
 
 class Endpoints:
-    def __init__(self, coordinator: Coordinator, calls: Calls, started_at: str) -> None:
+    def __init__(
+        self, coordinator: Coordinator, calls: Calls, started_at: str, guard: Guard
+    ) -> None:
+        self._guard = guard
         self._coordinator = coordinator
         self._calls = calls
         self._started_at = started_at
@@ -53,6 +58,7 @@ class Endpoints:
             Route(f"{WEBHOOK_PREFIX}{{repo}}", _CiWebhook(self._coordinator), methods=["POST"]),
             Route("/messages", _Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
+            Route("/ready", self.ready, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
         ]
 
@@ -84,6 +90,21 @@ class Endpoints:
             started_at=self._started_at,
         )
         return _json(answer)
+
+    async def ready(self, request: Request) -> Response:
+        """Strangers learn only whether it may get traffic."""
+        deployment = self._coordinator.deployment
+        reasons = await deployment.reasons()
+        answer = ReadyAnswer(status="not_ready" if reasons else "ready")
+        if self._guard.knows(request.scope["headers"]):
+            answer = ReadyAnswer(
+                status=answer.status,
+                version=deployment.presence.version,
+                reasons=[reason_view(reason) for reason in reasons],
+                differences=[difference_view(each) for each in deployment.differences],
+            )
+        body = answer.model_dump_json(exclude_none=True)
+        return Response(body, 503 if reasons else 200, media_type="application/json")
 
     async def openapi(self, _request: Request) -> Response:
         return Response(openapi_document(), media_type="application/json")

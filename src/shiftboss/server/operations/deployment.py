@@ -5,12 +5,21 @@ from __future__ import annotations
 from operator import attrgetter
 
 from shiftboss.coordinator.deployment.keys import KeyService
-from shiftboss.protocol.deployment import keys
+from shiftboss.coordinator.deployment.service import DeploymentService
+from shiftboss.protocol.deployment import keys, servers
 from shiftboss.server.operations.operation import Operation
 
 _keys = attrgetter("keys")
 
 DEPLOYMENT_OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "show_deployment": Operation(
+        servers.ShowDeploymentRequest,
+        servers.DeploymentView,
+        DeploymentService.show_deployment,
+        "Show the servers on the database, in what they differ, and what this one needs.",
+        reads=True,
+        service=attrgetter("deployment"),
+    ),
     "add_key": Operation(
         keys.AddKeyRequest,
         keys.KeyAnswer,

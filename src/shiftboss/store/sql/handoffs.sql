@@ -53,6 +53,11 @@ FROM claims WHERE ended_at_ms IS NULL
     AND (taken_until_ms IS NULL OR taken_until_ms <= :now_ms)
 ORDER BY asked_at_ms LIMIT 1;
 
+-- name: open_claims_by_age
+SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+FROM claims WHERE ended_at_ms IS NULL ORDER BY asked_at_ms LIMIT :limit;
+
 -- name: next_claim_at_ms
 -- When the first claim can be taken: at once (0), or when its verifier counts as lost.
 SELECT min(coalesce(taken_until_ms, 0)) FROM claims WHERE ended_at_ms IS NULL;
