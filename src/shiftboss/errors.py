@@ -58,6 +58,7 @@ ShiftbossError
     ├── VerificationPending
     ├── TreeUnavailable
     ├── DatabaseInUse
+    ├── NotReady
     ├── IncompatibleServers      servers of another version have to stop first
     ├── OutcomeUnknown           the change may have been made; repeat it with its key
     ├── SchemaMismatch           the database was written by another build; a retry does not help
@@ -551,6 +552,13 @@ class TreeUnavailable(StoreUnavailable):
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
     title = "A server is using this database"
+
+
+class NotReady(StoreUnavailable):
+    """The server must not get traffic now. Known callers are told why."""
+
+    code = "not_ready"
+    title = "The server is not ready"
 
 
 class IncompatibleServers(StoreUnavailable):

@@ -55,6 +55,7 @@ _EXAMPLES: Final[dict[str, str]] = {
     "checkpoint export": "shiftboss checkpoint export --out checkpoints.json --swarm login",
     "strategy suggest": 'shiftboss strategy suggest --goal "Add a login form"',
     "strategy list": "shiftboss strategy list",
+    "servers": "shiftboss servers --json",
     "verifier": "shiftboss verifier --server https://shiftboss.example.com --at-once 2",
     "policy check": "shiftboss policy check shiftboss.yaml",
     "policy show": "shiftboss policy show shiftboss.yaml --effective",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from shiftboss.doctor.deployment import CallOperator, check_deployment
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import check_forges
 from shiftboss.doctor.programs import check_agents, check_runners
@@ -19,14 +20,23 @@ from shiftboss.rules.documents.wording import pluralize
 
 
 def examine(
-    client: DoctorClient, swarm_id: str, file: Path | None, now_ms: int, *, is_offline: bool
+    client: DoctorClient,
+    call_operator: CallOperator,
+    swarm_id: str,
+    file: Path | None,
+    now_ms: int,
+    *,
+    is_offline: bool,
 ) -> list[Finding]:
-    """`file` is the policy; None means the shiftboss.yaml of the current folder."""
+    """`file` is the policy; None means the shiftboss.yaml of the current folder. Without a server,
+    there is nobody to ask about one."""
     policy, about_policy = _policy(file)
     about_server = check_server(client, is_offline=is_offline)
     queues: list[Finding] = []
     if not any(finding.level == "problem" for finding in about_server):
         queues = _queues(client, swarm_id, policy, now_ms)
+        if not is_offline:
+            about_server += check_deployment(call_operator, now_ms)
     about_machine = asyncio.run(_machine(policy))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]
 

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import uvicorn
 
+from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
@@ -181,7 +182,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]
-    app = _app(settings, _address(host, port))
+    address = _address(host, port)
+    app = _app(settings, address)
     serving = _serving(settings, app)
     config = uvicorn.Config(
         app,
@@ -208,7 +210,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             write_server_file(folder, record)
         except OSError as error:  # a full disk must not keep the server from starting
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
-        on_listening(_address(host, port))
+        on_listening(address)
+        log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
     def give_up(error: ShiftbossError) -> None:
         app.start_error = error
@@ -224,6 +227,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             raise
     finally:
         remove_server_file(folder, record)
+        log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
 

@@ -87,14 +87,12 @@ async def test_an_incompatible_migration_waits_until_the_older_servers_have_stop
                 pass
 
 
-async def test_a_server_that_was_cut_off_during_the_migration_stops(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_was_cut_off_during_the_migration_stops(postgres_url: str) -> None:
     """It had no connection, so it could not keep the newer version from changing the database."""
     async with server(postgres_url, OLD) as old:
         given_up: list[ShiftbossError] = []
         old.presence.on_outdated = given_up.append
-        monkeypatch.setattr(old.presence, "_seconds", 0.05)
+        old.presence.seconds = 0.05
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             # As if a newer server had migrated in between.
             connection.execute("UPDATE schema_support SET works_since = %s", [NEXT])

@@ -63,7 +63,7 @@ class Presence:
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
-        self._seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
+        self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
 
     async def join(self) -> None:
         """Raises IncompatibleServers if living servers and this one cannot work together."""
@@ -76,7 +76,7 @@ class Presence:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(self.seconds)
             try:
                 await self.renew()
             except ShiftbossError as error:

@@ -31,11 +31,11 @@ class DifferenceView(Answer):
 
 
 class ReadyAnswer(Answer):
-    """Without a token, a server that needs one says the status and nothing else."""
+    """A server that is not ready answers with an error, whose `reasons` say why. Without a token, a
+    server that needs one says the status and nothing else."""
 
-    status: Literal["ready", "not_ready"]
+    status: Literal["ready"]
     version: str | None = None
-    reasons: list[ReasonView] | None = None
     differences: list[DifferenceView] | None = None
 
 

@@ -105,7 +105,11 @@ def _paths() -> dict[str, Any]:
             "get": _operation("check_health", "Check the health of the server.", HealthAnswer)
             | {"security": []}
         },
-        "/ready": {"get": _ready()},
+        "/ready": {
+            "get": _operation(
+                "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
+            )
+        },
     }
     for name, report in REPORTS.items():
         operation = _operation(
@@ -220,15 +224,6 @@ def _create_swarm() -> dict[str, Any]:
         target: {"operationId": target, "parameters": same_swarm} for target in targets
     }
     return operation
-
-
-def _ready() -> dict[str, Any]:
-    operation = _operation(
-        "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
-    )
-    not_ready = {"description": "Not ready.", "content": operation["responses"]["200"]["content"]}
-    responses = operation["responses"] | {"503": not_ready}
-    return operation | {"responses": responses, "security": _ANYBODY}
 
 
 def _swarms() -> dict[str, Any]:

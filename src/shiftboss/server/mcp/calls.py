@@ -10,6 +10,7 @@ from starlette.types import Scope
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
+from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.calls import render_compact
 from shiftboss.server.http.replies import public_error
 from shiftboss.server.http.requests import header, is_idempotency_key
@@ -33,11 +34,20 @@ class ToolService:
         self._coordinator = coordinator
 
     async def call(self, tool: Tool, arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        facts = CURRENT_REQUEST.get()
+        if facts is not None:
+            facts.tool = tool.name
         try:
-            request = parse(tool.request, _as_json(arguments))
+            body = _as_json(arguments)
+            if facts is not None:
+                facts.body = body
+            request = parse(tool.request, body)
             return ToolResult(render_compact(await tool.call(self._coordinator, request, context)))
         except Exception as error:  # noqa: BLE001 (logged if it is not a refusal)
-            return refusal(tool, public_error(error, tool.name))
+            problem = public_error(error, tool.name)
+            if facts is not None:
+                facts.code = problem.code
+            return refusal(tool, problem)
 
 
 def _as_json(arguments: dict[str, Any]) -> bytes:
