@@ -19,6 +19,7 @@ from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy, policy_hash
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
 from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.deployment.service import DeploymentService
@@ -109,6 +110,7 @@ class Coordinator:
         self.runs = RunService(store, clock, evidence, spawning)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
+        self.forge_checks = ForgeCheckService(active_policy, evidence)
         self.presence = Presence(store, clock)
         duties: list[Duty] = [
             self.presence,

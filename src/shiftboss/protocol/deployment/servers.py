@@ -98,3 +98,24 @@ class DeploymentView(Answer):
     webhooks: dict[str, str]
     credentials: list[str]
     disks: list[DiskView]
+
+
+class CheckForgesRequest(BusRequest):
+    pass
+
+
+class ForgeCheckView(Answer):
+    """What the forge of a repo answered to this server. Without a `reason`, all is well; the others
+    are those of `ci_unavailable`."""
+
+    repo: str
+    reason: str | None = None
+    detail: str = ""
+    hint: str | None = None
+
+
+class ForgeChecks(Answer):
+    """`repos` is how many the policy of the server has, with and without a forge."""
+
+    repos: int
+    checks: list[ForgeCheckView]

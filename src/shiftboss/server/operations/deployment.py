@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
 from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.service import DeploymentService
 from shiftboss.protocol.deployment import keys, servers
@@ -19,6 +20,15 @@ DEPLOYMENT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         "Show the servers on the database, in what they differ, and what this one needs.",
         reads=True,
         service=attrgetter("deployment"),
+    ),
+    "check_forges": Operation(
+        servers.CheckForgesRequest,
+        servers.ForgeChecks,
+        ForgeCheckService.check_forges,
+        "Ask the forge of every repo, with the credentials of the server.",
+        reads=True,
+        waits=True,
+        service=attrgetter("forge_checks"),
     ),
     "add_key": Operation(
         keys.AddKeyRequest,
