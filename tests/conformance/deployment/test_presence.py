@@ -217,8 +217,9 @@ async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> No
         one.handoffs.verifiers_seen.note("far-away", clock.now_ms)
         one.webhooks.last_seen.note("api", clock.now_ms)
         one.deployment.credentials = lambda: ["FORGE_TOKEN is not set: api"]
-        await one.presence.renew()
+        clock.now_ms += LIVING_MS
         view = await shown(one)
+        assert [each.state for each in view.servers] == ["living"]
         assert list(view.verifiers) == ["far-away"]
         assert list(view.webhooks) == ["api"]
         assert view.credentials == ["FORGE_TOKEN is not set: api"]

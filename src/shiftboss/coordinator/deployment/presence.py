@@ -89,7 +89,7 @@ class Presence:
 
     async def renew(self) -> None:
         now_ms = self._clock()
-        row = self._row(now_ms, None)
+        row = self.row(now_ms)
         is_alone = not self._store.shared
         use_case = partial(_renew, row=row, now_ms=now_ms, is_alone=is_alone)
         self._compare(await self._store.write(use_case, partition=""))
@@ -99,12 +99,12 @@ class Presence:
         if not self._started_at_ms:
             return
         now_ms = self._clock()
-        row = self._row(now_ms, now_ms)
+        row = self.row(now_ms, now_ms)
         with suppress(ShiftbossError, TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await self._store.write(lambda tx: tx.put_server(row), partition="")
 
-    def _row(self, now_ms: int, stopped_at_ms: int | None) -> DeploymentServer:
+    def row(self, now_ms: int, stopped_at_ms: int | None = None) -> DeploymentServer:
         facts = {name: value for name, fact in self.facts.items() if (value := fact()) is not None}
         return DeploymentServer(
             self.server_id,

@@ -110,9 +110,8 @@ class DeploymentService:
     ) -> DeploymentView:
         now_ms = self._clock()
         rows = await self._store.read(_read)
-        living = [server for server in rows.servers if is_living(server, now_ms)]
-        if not self._store.shared:
-            living = [server for server in living if server.server_id == self.presence.server_id]
+        servers = self._with_own(rows.servers, now_ms)
+        living = [server for server in servers if self._is_living(server, now_ms)]
         retired = {key.key_id for key in rows.keys if key.retired_at_ms is not None}
         reasons = await self.reasons()
         facts = {server.server_id: facts_of(server) for server in living}
@@ -123,7 +122,7 @@ class DeploymentService:
             schema_version=self._store.schema_version,
             ready=not reasons,
             reasons=[reason_view(reason) for reason in reasons],
-            servers=[self._view(server, now_ms) for server in rows.servers],
+            servers=[self._view(server, now_ms) for server in servers],
             differences=[difference_view(each) for each in find_differences(living, retired)],
             keys=[key_view(key) for key in rows.keys],
             leader=next((name for name, each in facts.items() if each.get("leads")), None),
@@ -136,11 +135,19 @@ class DeploymentService:
             disks=[DiskView(**disk._asdict()) for disk in await self._disks()],
         )
 
+    def _with_own(self, servers: list[DeploymentServer], now_ms: int) -> list[DeploymentServer]:
+        """The row of this server as it would be now: that of a single server is seldom renewed."""
+        own = self.presence.row(now_ms)
+        return [own if server.server_id == own.server_id else server for server in servers]
+
+    def _is_living(self, server: DeploymentServer, now_ms: int) -> bool:
+        """A file has one server at a time: this one."""
+        is_own = server.server_id == self.presence.server_id
+        return is_own or (self._store.shared and is_living(server, now_ms))
+
     def _view(self, server: DeploymentServer, now_ms: int) -> ServerView:
         facts = facts_of(server)
-        # On a file, the server that answers is the only one, and seldom renews its row.
-        is_here = is_living(server, now_ms) if self._store.shared else False
-        is_here = is_here or server.server_id == self.presence.server_id
+        is_here = self._is_living(server, now_ms)
         return ServerView(
             server_id=server.server_id,
             host=server.host,

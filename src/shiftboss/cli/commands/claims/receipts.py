@@ -319,7 +319,10 @@ def retire_key(
 
     def view() -> None:
         print_line(f"key {key_id} is retired since {answer['key']['retired_at']}")
-        print_line(f"{session.client.address} signs with key {answer['signing_key_id']}")
+        if session.is_offline:
+            print_line("a server here that has it gets a new key when it starts")
+        else:
+            print_line(f"{session.client.address} signs with key {answer['signing_key_id']}")
 
     return Output.of(answer, view)
 
