@@ -23,7 +23,8 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from shiftboss.store.postgres.connections import migrate
+from shiftboss.store.postgres.schema import migrate
+from shiftboss.store.queries import load_migrations
 from tests.kill_with_parent import KillWithParent
 from tests.waiting import wait_until
 
@@ -165,7 +166,7 @@ class Postgres:
     def make_template(self) -> None:
         self._execute("CREATE DATABASE {}", TEMPLATE)
         with psycopg.connect(self.url(TEMPLATE), autocommit=True) as connection:
-            migrate(connection)
+            migrate(connection, load_migrations("postgres"))
 
     @contextmanager
     def database(self, template: str = TEMPLATE) -> Iterator[str]:
