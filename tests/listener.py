@@ -30,7 +30,9 @@ class Listener:
         self.open_connections = OpenConnections(limits, time.monotonic)
         self._connection: Callable[..., Connection] = Connection
         if fast_path:
-            self._connection = partial(FastConnection, app.calls, app.guard, app.rates, HeadCache())
+            self._connection = partial(
+                FastConnection, app.calls, app.guard, app.rates, HeadCache(), app.access_log
+            )
         self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
         self._config.timeout_keep_alive = limits.idle_seconds  # type: ignore[assignment]
         self._config.load()

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import uvicorn
 
+from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.defaults import CONNECTIONS_MAX, HOST, PORT, REQUESTS_PER_SECOND
@@ -200,6 +201,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
     host, port = listening.getsockname()[:2]
+    address = _address(host, port)
     record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     server = _Server(config, app, serving, partial(remove_server_file, folder, record))
@@ -209,7 +211,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             write_server_file(folder, record)
         except OSError as error:  # a full disk must not keep the server from starting
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
-        on_listening(_address(host, port))
+        on_listening(address)
+        log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
     app.on_started = announce
     try:
@@ -220,6 +223,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             raise
     finally:
         remove_server_file(folder, record)
+        log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
 

@@ -43,7 +43,9 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
         assert client.get("/swarms").status_code == 401
         client.close()
         serving.signal(signal.SIGINT)
-        assert serving.end() == (0, "", "")
+        ended = serving.end()
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.count("\n") == ended.err.count("refused client=127.0.0.1 method=GET") == 1
     assert (tmp_path / "other.db").exists()
 
 

@@ -317,6 +317,15 @@ async def test_a_repo_is_not_released_while_a_worker_is_active(contract: Contrac
     assert await contract.retry("sdk") == "active"
 
 
+async def test_a_task_without_its_lock_cannot_be_claimed(contract: ContractFixture) -> None:
+    """A claim on a task that was never handed out starts an attempt, like any other start."""
+    await contract.spawn("sdk", repo="sdk")
+    assert (await contract.free("sdk")).changed
+    with pytest.raises(RepoBlocked, match="no longer has a lock on sdk"):
+        await contract.claim("sdk", name="w", commit=contract.commits[0])
+    assert await contract.status("sdk") == "open"
+
+
 @pytest.mark.requirement("CC-09", "CC-10")
 async def test_ci_context_is_refused_at_spawn(contract: ContractFixture) -> None:
     """embedding_ci_context_at_spawn: also in parts that the prompt omits."""

@@ -44,6 +44,7 @@ def register(client: Client, packet_id: int) -> None:
 
 
 @pytest.mark.requirement("SW-09")
+@pytest.mark.requirement("OWN-05")
 def test_a_stream_shows_reports_to_either_server_in_order(
     clients: tuple[Client, Client],
 ) -> None:

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from shiftboss.coordinator.bus.dispatch import leave_queue
+from shiftboss.coordinator.contract.locks import check_has_lock
 from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
 from shiftboss.errors import (
     DependenciesUnfinished,
@@ -247,6 +248,7 @@ def _open_attempt(tx: Transaction, task: Task, name: str, now_ms: int) -> Assign
     the coordinator. A failed task has to be submitted again first."""
     if task.status not in ("open", "queued"):
         return None
+    check_has_lock(tx, task)
     if task.status == "queued":
         leave_queue(tx, task)
     epoch = next_epoch(task, tx.epoch_floor)

@@ -47,6 +47,10 @@ LOCAL: Final = Actor("local", Role.ANYBODY)
 SHARED: Final = Actor("shared", Role.ANYBODY)
 # A forge that sends webhooks, which it signs.
 FORGE: Final = Actor("forge", Role.READ_ONLY)
+# Somebody whom access control has not admitted.
+UNKNOWN: Final = Actor("unknown", Role.READ_ONLY)
 
 # No token may have one of these names.
-RESERVED_NAMES: Final = frozenset(actor.name for actor in (SERVER, OPERATOR, LOCAL, SHARED, FORGE))
+RESERVED_NAMES: Final = frozenset(
+    actor.name for actor in (SERVER, OPERATOR, LOCAL, SHARED, FORGE, UNKNOWN)
+)

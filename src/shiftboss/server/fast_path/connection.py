@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Awaitable, Coroutine
 from functools import partial
+from http import HTTPStatus
 from types import CoroutineType
 from typing import Any, ClassVar, Final
 
@@ -30,6 +31,12 @@ from shiftboss.server.fast_path.exchange import (
 )
 from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
+from shiftboss.server.http.access_log import (
+    REQUEST_ID_HEADER,
+    AccessLog,
+    RequestFacts,
+    request_id_of,
+)
 from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.connection import HEADERS_MAX, Connection, too_many_headers
 from shiftboss.server.http.guard import Guard
@@ -40,8 +47,11 @@ from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.
 _LENGTH_DIGITS_MAX: Final = 5
+_REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
-_UNUSUAL_HEADERS: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+_UNUSUAL_HEADERS: Final = frozenset(
+    {b"transfer-encoding", b"expect", b"upgrade", REQUEST_ID_HEADER}
+)
 
 # Held while the writer thread writes to a socket. If the event loop closed that connection
 # in the meantime, the descriptor could already belong to another one.
@@ -54,9 +64,16 @@ class FastConnection(Connection):
     _default_lines: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
     def __init__(
-        self, calls: Calls, guard: Guard, rates: RateLimits, heads: HeadCache, **arguments: Any
+        self,
+        calls: Calls,
+        guard: Guard,
+        rates: RateLimits,
+        heads: HeadCache,
+        access_log: AccessLog,
+        **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
+        self._access_log = access_log
         self._calls = calls
         self._guard = guard
         self._tokens = guard.tokens
@@ -168,6 +185,9 @@ class FastConnection(Connection):
             return None
         method = parser.get_method().decode("latin-1")
         call = self._calls.find(method, path)
+        # The application writes the audit log.
+        if call is not None and call.is_audited:
+            return None
         actor = None if call is None else self._admitted(method, path)
         if call is None or actor is None or not self._is_within_rate():
             return None
@@ -313,13 +333,24 @@ class FastConnection(Connection):
             )
             return
         exchange.unsent = self._to_bytes(reply, keep_alive=exchange.keep_alive)
+        exchange.status, exchange.code = reply.status, reply.code
         self._finish(exchange)
+
+    def _log(self, exchange: FastExchange) -> None:
+        client = self.client[0] if self.client else "-"
+        facts = RequestFacts("POST", exchange.call.path, client, request_id_of(None))
+        facts.began_at, facts.body, facts.code = exchange.began_at, exchange.body, exchange.code
+        if exchange.status in _REFUSALS:
+            self._access_log.refused(facts, exchange.status)
+        self._access_log.record(facts, exchange.actor, exchange.status, audits=False)
 
     def _finish(self, exchange: FastExchange) -> None:
         self._exchange = None
         if exchange.disconnected:
             return
         exchange.response_complete = True
+        if self._access_log.is_on or exchange.status in _REFUSALS:
+            self._log(exchange)
         if exchange.unsent:
             self.transport.write_now(exchange.unsent)
         if not exchange.keep_alive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Generator
 from types import coroutine as generator_coroutine
 from typing import Any, Final
@@ -46,6 +47,10 @@ class FastExchange:
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True
+        # For the access log.
+        self.began_at = time.monotonic()
+        self.status = 200
+        self.code: str | None = None
 
 
 @generator_coroutine

@@ -31,6 +31,7 @@ def fast_serving(
             app.guard,
             app.rates,
             HeadCache(),
+            app.access_log,
             open_connections=open_connections,
         ),
         (open_connections.watch, partial(stay_on_one_core, cores, best)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -12,11 +13,19 @@ from starlette.types import Message, Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
+from shiftboss.rules.access.actors import UNKNOWN, Actor
+from shiftboss.server.http.access_log import (
+    CURRENT_REQUEST,
+    REQUEST_ID_HEADER,
+    AccessLog,
+    RequestFacts,
+    request_id_of,
+)
 from shiftboss.server.http.calls import Calls, answer_asgi
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.replies import error_reply
-from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError
+from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError, header
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from shiftboss.store.acting import CURRENT_ACTOR
@@ -42,6 +51,7 @@ class App:
         self.guard = Guard(token, operator_token, needs_token=needs_token, clock=coordinator.clock)
         coordinator.settings.add(self._load_tokens)
         self.rates = rates or RateLimits()
+        self.access_log = AccessLog()
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
@@ -75,27 +85,46 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = _Response(send)
+        given_id = header(scope["headers"], REQUEST_ID_HEADER)
+        facts = _facts_of(scope, given_id)
+        # Every request has a task, and so a context, of its own.
+        CURRENT_REQUEST.set(facts)
+        CURRENT_ACTOR.set(UNKNOWN)
+        response = _Response(send, facts.request_id if given_id == facts.request_id else None)
         try:
-            self._admit(scope)
-            call = self.calls.find(scope["method"], scope["path"])
-            if call is not None:
-                await answer_asgi(call, scope, receive, response)
-            elif scope["path"] == MCP_PATH:
-                await self._mcp(scope, receive, response)
-            else:
-                # With an app in the scope, the router raises for a wrong method.
-                scope["app"] = self
-                await self._router(scope, receive, response)
+            CURRENT_ACTOR.set(self._admit(scope))
+            await self._answer(scope, receive, response)
         except (ClientGoneError, asyncio.CancelledError):
             pass  # there is no client to send a reply to
         except Exception as error:  # noqa: BLE001 (logged by the error's reply)
             problem = _wrong_method(scope, error) if isinstance(error, HTTPException) else error
             reply = error_reply(problem, f"{scope['method']} {scope['path']}")
+            facts.code = reply.code
             if not response.has_started:
-                await reply.send(send)
+                await reply.send(response)
+        finally:
+            self._log(facts, response)
 
-    def _admit(self, scope: Scope) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = self.calls.find(scope["method"], scope["path"])
+        if call is not None:
+            await answer_asgi(call, scope, receive, send)
+        elif scope["path"] == MCP_PATH:
+            await self._mcp(scope, receive, send)
+        else:
+            # With an app in the scope, the router raises for a wrong method.
+            scope["app"] = self
+            await self._router(scope, receive, send)
+
+    def _log(self, facts: RequestFacts, response: _Response) -> None:
+        is_refused = response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        if is_refused:
+            self.access_log.refused(facts, response.status)
+        call = self.calls.find(facts.method, facts.path)
+        audits = call is not None and call.is_audited and not is_refused
+        self.access_log.record(facts, CURRENT_ACTOR.get(), response.status, audits=audits)
+
+    def _admit(self, scope: Scope) -> Actor:
         client = scope.get("client")
         rate = None if client is None else self.rates.of(client[0])
         # Access control comes first: what it refuses must not use up what the workers of the same
@@ -108,21 +137,36 @@ class App:
             raise
         if rate is not None:
             rate.check()
-        # Every request has a task, and so a context, of its own.
-        CURRENT_ACTOR.set(actor)
         scope[ACTOR_KEY] = actor
+        return actor
 
 
 class _Response:
-    """Notes that the response has started: from then on it cannot become an error."""
+    """Notes that the response has started: from then on it cannot become an error. A client that
+    has sent an id of the request gets it back."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, request_id: str | None) -> None:
         self._send = send
+        self._request_id = request_id
         self.has_started = False
+        # Of a client that was gone before it had its response.
+        self.status = 499
 
     async def __call__(self, message: Message) -> None:
-        self.has_started = True
+        if message["type"] == "http.response.start":
+            self.has_started = True
+            self.status = message["status"]
+            if self._request_id is not None:
+                given = (REQUEST_ID_HEADER, self._request_id.encode())
+                message = {**message, "headers": [*message["headers"], given]}
         await self._send(message)
+
+
+def _facts_of(scope: Scope, given_id: str | None) -> RequestFacts:
+    client = scope.get("client")
+    return RequestFacts(
+        scope["method"], scope["path"], client[0] if client else "-", request_id_of(given_id)
+    )
 
 
 def _nothing() -> None:

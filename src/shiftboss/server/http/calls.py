@@ -15,6 +15,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.rules.access.scope import check_permission
+from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX
 from shiftboss.server.http.replies import Reply, error_reply, json_reply
 from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
@@ -34,6 +35,8 @@ class Call(ABC):
 
     path: str
     waits: bool
+    # Whether it is written to the audit log.
+    is_audited: bool = False
 
     @abstractmethod
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
@@ -58,6 +61,7 @@ class OperationCall(Call):
     ) -> None:
         self.path = f"{prefix}{name}"
         self.waits = operation.waits
+        self.is_audited = prefix == OPERATOR_PREFIX and not operation.reads
         self._name = name
         self._operation = operation
         self._service = operation.service(coordinator)
@@ -130,11 +134,16 @@ class Calls:
 
 async def answer_asgi(call: Call, scope: Scope, receive: Receive, send: Send) -> None:
     body = await read_body(receive)
+    facts = CURRENT_REQUEST.get()
+    if facts is not None:
+        facts.body = body
     try:
         answer = call.begin(scope["headers"], body)
         reply = call.reply(await (_unless_gone(answer, receive) if call.waits else answer))
     except ShiftbossError as error:
         reply = call.error_reply(error)
+    if facts is not None:
+        facts.code = reply.code
     await reply.send(send)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 from typing import Final, NamedTuple
 
 from pydantic_core import to_json
@@ -11,6 +12,7 @@ from starlette.types import Send
 
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, Unauthorized
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
+from shiftboss.server.http.access_log import CURRENT_REQUEST
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,8 @@ class Reply(NamedTuple):
     content_type: bytes
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    # The code of an error, for the log.
+    code: str | None = None
 
     async def send(self, send: Send) -> None:
         headers = [
@@ -48,7 +52,7 @@ def error_reply(error: BaseException, request: str) -> Reply:
 
 def problem_reply(problem: ShiftbossError) -> Reply:
     body = to_json(problem_of(problem))
-    return Reply(problem.status, _PROBLEM_TYPE, body, _headers_of(problem))
+    return Reply(problem.status, _PROBLEM_TYPE, body, _headers_of(problem), problem.code)
 
 
 def _headers_of(error: ShiftbossError) -> tuple[tuple[bytes, bytes], ...]:
@@ -66,5 +70,11 @@ def public_error(error: BaseException, request: str) -> ShiftbossError:
     """What the client is told. An unexpected error is logged, and only the log has the details."""
     if isinstance(error, ShiftbossError):
         return error
-    log.error("%s failed", request, exc_info=error)
-    return ShiftbossError("internal error of the server", hint="see the server's log")
+    facts = CURRENT_REQUEST.get()
+    request_id = secrets.token_hex(8) if facts is None else facts.request_id
+    log.error("%s failed", request, exc_info=error, extra={"facts": {"request_id": request_id}})
+    return ShiftbossError(
+        "internal error of the server",
+        hint=f"see the server's log for {request_id}",
+        facts={"request_id": request_id},
+    )

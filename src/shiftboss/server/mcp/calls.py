@@ -11,6 +11,7 @@ from starlette.types import Scope
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.access.scope import check_permission
+from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.calls import render_compact
 from shiftboss.server.http.replies import public_error
 from shiftboss.server.http.requests import header, is_idempotency_key
@@ -36,14 +37,22 @@ class ToolService:
         self._coordinator = coordinator
 
     async def call(self, tool: Tool, arguments: dict[str, Any], context: CallContext) -> ToolResult:
-        actor = CURRENT_ACTOR.get()
+        actor, facts = CURRENT_ACTOR.get(), CURRENT_REQUEST.get()
+        if facts is not None:
+            facts.tool = tool.name
         try:
+            body = _as_json(arguments)
+            if facts is not None:
+                facts.body = body
             check_permission(actor, tool.permission)
-            request = parse(tool.request, _as_json(arguments))
+            request = parse(tool.request, body)
             request = authorize(actor, tool.permission, request, reads=tool.reads)
             return ToolResult(render_compact(await tool.call(self._coordinator, request, context)))
         except Exception as error:  # noqa: BLE001 (logged if it is not a refusal)
-            return refusal(tool, public_error(error, tool.name))
+            problem = public_error(error, tool.name)
+            if facts is not None:
+                facts.code = problem.code
+            return refusal(tool, problem)
 
 
 def _as_json(arguments: dict[str, Any]) -> bytes:

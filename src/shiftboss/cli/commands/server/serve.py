@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sys
@@ -19,9 +18,7 @@ from shiftboss.cli.commands.server.serve_options import (
     EndsWithInput,
     Host,
     LeadSeconds,
-    Level,
     LockSeconds,
-    LogLevel,
     PassEnvironment,
     PolicyFile,
     Port,
@@ -33,6 +30,15 @@ from shiftboss.cli.commands.server.serve_options import (
     State,
     StatementSeconds,
     Verifies,
+)
+from shiftboss.cli.common.log_options import (
+    AccessLogged,
+    AuditFile,
+    Format,
+    Level,
+    LogFile,
+    LogFormat,
+    LogLevel,
 )
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_line
@@ -65,6 +71,10 @@ def serve(
     rate_limit: RateLimit = REQUESTS_PER_SECOND,
     connections_max: ConnectionsMax = CONNECTIONS_MAX,
     log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.TEXT,
+    log_file: LogFile = None,
+    audit_log: AuditFile = None,
+    access_log: AccessLogged = False,
     as_json: AddressAsJson = False,
     secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
@@ -84,11 +94,9 @@ def serve(
     secrets = _secrets_from_input() if secrets_from_input else None
     token = read_token(token_file)
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=log_level.value.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    from shiftboss.system.logs import LogSettings, start_logs
+
+    start_logs(LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log))
     from shiftboss.server.run import ServerSettings
     from shiftboss.server.run import serve as run
 

@@ -13,13 +13,6 @@ from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 DEFAULT_DB: Final = str(Path(STATE_FOLDER) / DATABASE_FILE)
 
 
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 class Spawners(StrEnum):
     EVERYBODY = "everybody"
     OPERATOR = "operator"
@@ -180,9 +173,6 @@ BeadsFolder = Annotated[
         help="A folder with a beads tracker. A submitted task that the server does not know is "
         "looked up there with bd.",
     ),
-]
-Level = Annotated[
-    LogLevel, typer.Option("--log-level", help="The log level; the log goes to stderr.")
 ]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
 SecretsFromInput = Annotated[

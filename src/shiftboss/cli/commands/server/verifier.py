@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.common.discovery import find_target
+from shiftboss.cli.common.log_options import Format, Level, LogFile, LogFormat, LogLevel
 from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import operator_token_beside, read_token
+from shiftboss.system.logs import LogSettings, start_logs
 
 if TYPE_CHECKING:
     from shiftboss.verifier.service import VerifiedClaim
@@ -36,6 +38,9 @@ def verifier(
     server: ServerUrl = None,
     token_file: TokenFile = None,
     operator_token_file: OperatorTokenFile = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.TEXT,
+    log_file: LogFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome of each claim as a JSON line.")
     ] = False,
@@ -48,6 +53,7 @@ def verifier(
     from shiftboss.system.private_environment import hide_secrets
 
     hide_secrets()
+    start_logs(LogSettings(log_level.value, log_format.value, log_file))
     found = find_target(server)
     token = read_token(token_file)
     operator_token = operator_token_beside(token, operator_token_file, found.state)

@@ -1,0 +1,149 @@
+"""The access log and the audit log of a server, on both paths of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from shiftboss.server.http.access_log import REFUSALS_LOGGED_MAX
+from shiftboss.server.http.app import App
+from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER, Logs, LogSettings
+from tests.listener import Listener, coordinating
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-06")]
+
+TOKEN, OPERATOR = "secret-of-the-team", "secret-of-the-operator"
+FAST_AND_PLAIN = pytest.mark.parametrize("fast_path", [True, False])
+
+
+class Answers:
+    """Sends requests to an application and returns the lines that it has logged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "log"
+        self.audit = folder / "audit"
+
+    def lines(self, file: Path) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Iterator[Answers]:
+    loggers = [logging.getLogger(name) for name in ("", ACCESS_LOGGER, AUDIT_LOGGER)]
+    levels = [logger.level for logger in loggers]
+    yield Answers(tmp_path)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+async def send(
+    answers: Answers,
+    requests: list[tuple[str, str, dict[str, str], object]],
+    *,
+    fast_path: bool,
+    access: bool = True,
+    folder: Path,
+) -> list[httpx2.Response]:
+    logs = Logs(LogSettings("info", "json", answers.file, answers.audit, access))
+    try:
+        async with coordinating(folder / "shiftboss.db") as coordinator:
+            app = App(coordinator, TOKEN, OPERATOR)
+            async with Listener(app, fast_path=fast_path).listening() as listener:
+                url = f"http://127.0.0.1:{listener.port}"
+                return await asyncio.to_thread(_send_all, url, requests)
+    finally:
+        logs.stop()
+
+
+def _send_all(
+    url: str, requests: list[tuple[str, str, dict[str, str], object]]
+) -> list[httpx2.Response]:
+    with httpx2.Client(base_url=url) as client:
+        return [
+            client.request(method, path, headers=headers, json=body)
+            for method, path, headers, body in requests
+        ]
+
+
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+AS_OPERATOR = BEARER | {"Shiftboss-Operator": OPERATOR}
+
+
+@FAST_AND_PLAIN
+async def test_every_request_has_a_line(answers: Answers, tmp_path: Path, fast_path: bool) -> None:
+    requests: list[tuple[str, str, dict[str, str], object]] = [
+        ("POST", "/bus/register_worker", BEARER, {"name": "w1"}),
+        ("POST", "/bus/register_worker", BEARER, {"name": "w1"}),
+        ("POST", "/bus/ack_task", BEARER, {"name": "w1", "bead_id": "t1"}),
+        ("GET", "/swarms?token=swordfish", BEARER, None),
+        ("POST", "/bus/nothing", BEARER | {"X-Request-Id": "mine-7"}, {}),
+    ]
+    replies = await send(answers, requests, fast_path=fast_path, folder=tmp_path)
+    lines = [line for line in answers.lines(answers.file) if line["logger"] == ACCESS_LOGGER]
+    assert [(line["operation"], line["status"], line.get("code")) for line in lines] == [
+        ("/bus/register_worker", 200, None),
+        ("/bus/register_worker", 200, None),
+        ("/bus/ack_task", 409, "task_mismatch"),
+        ("/swarms", 200, None),
+        ("/bus/nothing", 404, "unknown_path"),
+    ]
+    assert {line["actor"] for line in lines} == {"shared"}
+    assert {line["client"] for line in lines} == {"127.0.0.1"}
+    assert (lines[2]["name"], lines[2]["task"]) == ("w1", "t1")
+    assert lines[4]["request_id"] == replies[4].headers["x-request-id"] == "mine-7"
+    assert "x-request-id" not in replies[0].headers
+    text = answers.file.read_text()
+    assert TOKEN not in text
+    assert "swordfish" not in text
+
+
+@FAST_AND_PLAIN
+async def test_without_the_access_log_only_changes_and_refusals_are_logged(
+    answers: Answers, tmp_path: Path, fast_path: bool
+) -> None:
+    pause = {"swarm_id": "default", "reason": "lunch"}
+    requests: list[tuple[str, str, dict[str, str], object]] = [
+        ("POST", "/bus/register_worker", BEARER, {"name": "w1"}),
+        ("POST", "/operator/release_repo", AS_OPERATOR, {"repo": "sdk", "reason": "lunch"}),
+        ("POST", "/operator/release_repo", BEARER, pause),
+        ("POST", "/bus/poll_task", {"Authorization": "Bearer guess-1"}, {"name": "w1"}),
+    ]
+    await send(answers, requests, fast_path=fast_path, access=False, folder=tmp_path)
+    lines = answers.lines(answers.audit)
+    assert [(line["message"], line["operation"], line["status"]) for line in lines] == [
+        ("change", "/operator/release_repo", lines[0]["status"]),
+        ("refused", "/operator/release_repo", 403),
+        ("refused", "/bus/poll_task", 401),
+    ]
+    assert lines[0]["actor"] == "operator"
+    assert lines == [line for line in answers.lines(answers.file) if "operation" in line]
+    assert not {TOKEN, OPERATOR, "guess-1"} & set(answers.file.read_text().split('"'))
+
+
+async def test_a_flood_of_wrong_tokens_is_counted(answers: Answers, tmp_path: Path) -> None:
+    guesses: list[tuple[str, str, dict[str, str], object]] = [
+        ("POST", "/bus/poll_task", {"Authorization": f"Bearer guess-{number}"}, {"name": "w"})
+        for number in range(REFUSALS_LOGGED_MAX + 20)
+    ]
+    await send(answers, guesses, fast_path=True, folder=tmp_path, access=False)
+    messages = [line["message"] for line in answers.lines(answers.audit)]
+    assert messages == ["refused"] * REFUSALS_LOGGED_MAX + [
+        "more requests are refused; they are counted"
+    ]
+
+
+async def test_an_id_that_is_not_well_formed_is_replaced(answers: Answers, tmp_path: Path) -> None:
+    evil = BEARER | {"X-Request-Id": "a b;c"}
+    (reply,) = await send(
+        answers, [("GET", "/swarms", evil, None)], fast_path=True, folder=tmp_path
+    )
+    assert "x-request-id" not in reply.headers
+    (line,) = [line for line in answers.lines(answers.file) if line["logger"] == ACCESS_LOGGER]
+    assert len(line["request_id"]) == 16
