@@ -8,11 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
 
 from shiftboss import __version__
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from tests.commands import Done, shiftboss
+from tests.conformance.backends import cut_connections
+from tests.fork_server import start_python
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -117,3 +120,32 @@ def test_a_key_file_that_cannot_be_used_is_refused(
     done = shiftboss("serve", "--db", sqlite_path, "--port", "0", "--key-file", str(key_file))
     assert done.code == 1
     assert reason in done.err
+
+
+_SERVE_AND_LOOK_OFTEN = """
+import json, sys
+from shiftboss.coordinator.deployment import presence
+from shiftboss.errors import SchemaMismatch
+from shiftboss.server.run import ServerSettings, serve
+presence.RENEWAL_SECONDS = 0.2
+try:
+    serve(ServerSettings(**json.loads(sys.argv[1])), lambda url: print(url, flush=True))
+except SchemaMismatch as error:
+    print(error.detail)
+    sys.exit(3)
+"""
+
+
+def test_a_server_that_a_newer_version_has_left_behind_ends(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    settings = json.dumps({"database": postgres_url, "port": 0, "state": str(tmp_path / "state")})
+    with start_python(["-c", _SERVE_AND_LOOK_OFTEN, settings]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"http://")
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("UPDATE schema_support SET works_since = 9000")
+        cut_connections(postgres_url)
+        out, _ = process.communicate(timeout=30)
+        assert process.wait() == 3
+    assert b"it needs servers that know schema version 9000" in out
