@@ -24,7 +24,7 @@ def client_of_shared(server: RunningServer) -> Iterator[Client]:
 
 def _delete_swarms(client: Client, server: RunningServer) -> None:
     listed = client.get("/swarms", limit=200).json()
-    assert listed["next_before"] is None
+    assert listed["next_before"] is None, "so many swarms need a server of their own"
     headers = {"Shiftboss-Operator": operator_token(server.state_folder)}
     for swarm in listed["swarms"]:
         answer = httpx2.post(

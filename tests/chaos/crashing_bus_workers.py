@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.chaos.raw_client import RawAnswer, RawClient
 
-LEASE_SECONDS = 2
+LEASE_SECONDS = 5
 POLL_MS = 1000
 CRASH_CHANCE = 0.03
 FALSE_REPORT_CHANCE = 0.02
