@@ -43,7 +43,7 @@ def _is_gone_or_reaper(child: psutil.Process) -> bool:
 def _is_supervisor(pid: int) -> bool:
     """Or the process that forks them: of a test before this one."""
     try:
-        return any(word.endswith("fork_server.py") for word in psutil.Process(pid).cmdline())
+        return any("fork_server" in word for word in psutil.Process(pid).cmdline())
     except psutil.Error:
         return True
 

@@ -201,13 +201,17 @@ class Client:
             connection = open_connection(url, silence_seconds)
         except OSError as error:
             raise bad_authorities(None, error) from error
-        if len(self._addresses) > 1:
-            # A machine that is gone does not even refuse, and another address may answer at once.
-            connection.timeout = min(silence_seconds, CONNECT_SECONDS)
-            connection.connect()
-            connection.sock.settimeout(silence_seconds)
-        connection.request(method, url.path.rstrip("/") + target, body, headers)
-        return connection.getresponse()
+        try:
+            if len(self._addresses) > 1:
+                # A machine that is gone does not even refuse, and another may answer at once.
+                connection.timeout = min(silence_seconds, CONNECT_SECONDS)
+                connection.connect()
+                connection.sock.settimeout(silence_seconds)
+            connection.request(method, url.path.rstrip("/") + target, body, headers)
+            return connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
 
     def renew_token(self) -> bool:
         """Whether the file of the token holds another one than before."""
