@@ -19,8 +19,16 @@ SECONDS = 30.0
 
 
 @asynccontextmanager
-async def upgrade(server: TeamServer, version: str | None = None) -> AsyncIterator[None]:
+async def replacement(server: TeamServer, version: str) -> AsyncIterator[None]:
+    """The other one does all the work meanwhile, and signs all receipts."""
     await asyncio.to_thread(server.stop)
+    yield
+    await asyncio.to_thread(server.start, version)
+
+
+@asynccontextmanager
+async def crash(server: TeamServer, version: str) -> AsyncIterator[None]:
+    await asyncio.to_thread(server.close)
     yield
     await asyncio.to_thread(server.start, version)
 
@@ -57,6 +65,22 @@ def _wait_for_status(url: str, token: str, status: int) -> None:
             f"{url} answers the token with {status}",
             SECONDS,
         )
+
+
+@asynccontextmanager
+async def retired_key(team: Team, server: TeamServer) -> AsyncIterator[None]:
+    """The key of one server, retired at the other."""
+    olivia = team.people["olivia"]
+    here = Caller("olivia", olivia.token, [server.url])
+    shown = await here.operate("show_deployment")
+    key_id = next(row["key_id"] for row in shown["servers"] if row["address"] == server.url)
+    (other,) = {*team.addresses} - {server.url}
+    there = Caller("olivia", olivia.token, [other])
+    retired = await there.operate("retire_key", key_id=key_id)
+    assert retired["key"]["retired_by"] == "olivia"
+    yield
+    keys = (await here.bus("list_receipts", swarm_id="shop"))["keys"]
+    assert [key["key_id"] for key in keys if key.get("retired_at")] == [key_id]
 
 
 @asynccontextmanager

@@ -106,6 +106,8 @@ _OPERATIONS: Final[dict[Permission, dict[str, Callable[[Target], Members]]]] = {
         "list_tokens": lambda _: {},
         "revoke_token": lambda _: {"token": "olivia"},
         "rotate_token": lambda _: {"name": "olivia"},
+        "show_deployment": lambda _: {},
+        "retire_key": lambda _: {"key_id": "0" * 16},
         "apply_policy": lambda _: {"body": "repos: {}", "source": "/shiftboss.yaml"},
     },
     Permission.VERIFY: {
@@ -120,12 +122,14 @@ class Liar:
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
+        self.known: set[str] = set()
         self.tried: set[str] = set()
         # What was not refused as it should be.
         self.successes: list[str] = []
         self._next = 0
 
     async def misbehave(self, misdeeds: list[Misdeed], count: int) -> None:
+        self.known |= {misdeed.path for misdeed in misdeeds}
         for _ in range(count):
             misdeed = misdeeds[self._next % len(misdeeds)]
             is_tool = misdeed.tool is not None and self._next // len(misdeeds) % 2 == 1

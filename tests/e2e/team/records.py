@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
+from shiftboss.protocol.receipts import ReceiptBodyV3
 from tests.commands import shiftboss
 from tests.e2e.team.callers import Caller, StoredEvent
 from tests.e2e.team.team import OPERATOR_TOKEN, SWARMS, Team
@@ -67,6 +70,46 @@ def _check_task(team: Team, swarm: str, task: str, events: list[StoredEvent]) ->
     once = [kind for kind in kinds if kind not in ("task_assigned", "attempt_ended")]
     assert len(once) == len(set(once)), kinds
     assert (kinds[0], kinds[-1], epoch) == ("task_added", "task_done", offers)
+
+
+def check_refusals(team: Team) -> None:
+    """Everybody has tried everything that they may not do, the agents together."""
+    liars = [*team.liars.values(), *team.agents]
+    assert [success for liar in liars for success in liar.successes] == []
+    for liar in team.liars.values():
+        assert liar.tried == liar.known
+    known = set[str]().union(*(agent.known for agent in team.agents))
+    assert known == set[str]().union(*(agent.tried for agent in team.agents))
+
+
+async def check_deployment(team: Team, version: str) -> None:
+    shown = await team.people["olivia"].operate("show_deployment")
+    living = [row for row in shown["servers"] if row["state"] == "living"]
+    assert {row["address"]: row["version"] for row in living} == dict.fromkeys(
+        team.addresses, version
+    )
+    assert shown["ready"], shown["reasons"]
+    differing = [row for row in shown["differences"] if row["severity"] != "information"]
+    assert differing == [], shown["servers"]
+
+
+async def check_receipts(team: Team) -> None:
+    """Each server shows every receipt with the key that verifies it: one of the first server, the
+    retired one of the second, or the one that it has instead."""
+    rita = team.people["rita"].token
+    keys: set[str] = set()
+    for url in team.addresses:
+        reader = Caller("rita", rita, [url])
+        for task, [(holder, receipt_id)] in team.board.finished.items():
+            if receipt_id is None or not task.startswith("shop"):
+                continue
+            shown = await reader.bus("show_receipt", bead_id=task)
+            signed = read_receipt(json.dumps(shown["signed_receipt"]).encode())
+            verify_receipt(signed, shown["public_key"])
+            keys.add(signed.key_id)
+            assert isinstance(signed.receipt, ReceiptBodyV3)
+            assert (signed.receipt.receipt_id, signed.receipt.actor) == (receipt_id, holder)
+    assert len(keys) == 3
 
 
 def files_with_secrets(team: Team, backup: Path) -> Iterator[str]:
