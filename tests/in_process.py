@@ -114,8 +114,10 @@ class InProcessServer:
         headers: Mapping[str, str] | None = None,
         on_body: Callable[[bytes], None] | None = None,
     ) -> InProcessReply:
-        """`on_body` gets the parts of a response while it lasts."""
-        content = b"" if body is None else json.dumps(body).encode()
+        """`on_body` gets the parts of a response while it lasts. Bytes are sent as they are."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if body is None:
+            content = b""
         sent: list[Message] = []
 
         async def receive() -> Message:

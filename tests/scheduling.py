@@ -18,6 +18,7 @@ LONG = (
     "tests/e2e/hostile/test_openapi.py",
     "tests/e2e/redteam/test_corpus.py",
     "tests/e2e/runs/",
+    "tests/e2e/team/",
 )
 # The shares are not exactly those of the workers; a long test must not be at the end of one.
 FIRST_SHORT = 10

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,11 +52,16 @@ class SharedEvidence(LocalEvidence):
     async def close(self) -> None:
         pass
 
+    def close_at_last(self) -> None:
+        asyncio.run(super().close())
+
 
 @pytest.fixture(scope="session")
-def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvidence:
+def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> Iterator[LocalEvidence]:
     """Reads `repo` and signs receipts. The tests report the verdicts."""
-    return SharedEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
+    shared = SharedEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
+    yield shared
+    shared.close_at_last()
 
 
 @pytest.fixture

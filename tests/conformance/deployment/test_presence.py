@@ -14,6 +14,7 @@ import pytest
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers
+from shiftboss.protocol.contract_requests import ApplyPolicyRequest
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
 from shiftboss.rules.deployment.readiness import Reason
 from shiftboss.rules.deployment.records import DeploymentServer
@@ -130,6 +131,47 @@ async def test_a_server_that_is_silent_is_no_longer_compared(postgres_url: str) 
         assert one.deployment.differences == []
         states = {each.server_id: each.state for each in (await shown(one)).servers}
         assert states == {"gone": "silent", one.presence.server_id: "living"}
+
+
+async def test_a_server_that_crashed_and_was_started_again_is_compared_once(
+    postgres_url: str,
+) -> None:
+    """The row of the one that crashed counted as living for another half minute."""
+    clock = StillClock()
+    async with server(postgres_url, clock, name="one", policy="p") as one:
+        own = one.presence.row(clock.now_ms)
+        before = own.started_at_ms - 1
+        earlier = own._replace(started_at_ms=before, seen_at_ms=before)
+        crashed = earlier._replace(server_id="crashed", facts='{"policy": "q"}')
+        twin = crashed._replace(server_id="twin", host="another", facts='{"policy": "p"}')
+        await one.store.write(lambda tx: tx.put_server(crashed), partition="")
+        await one.store.write(lambda tx: tx.put_server(twin), partition="")
+        await one.presence.renew()
+        assert one.deployment.differences == []
+        view = await shown(one)
+        assert view.differences == []
+        states = {each.server_id: each.state for each in view.servers}
+        assert (states["crashed"], states["twin"]) == ("silent", "living")
+        # One that is still renewed has not crashed: the names of the machines are the same.
+        back = crashed._replace(seen_at_ms=clock.now_ms)
+        await one.store.write(lambda tx: tx.put_server(back), partition="")
+        await one.presence.renew()
+        assert [each.name for each in one.deployment.differences] == ["policy"]
+
+
+async def test_a_policy_that_is_applied_is_no_difference(postgres_url: str) -> None:
+    """Each server had said which one it has only at its next renewal, ten seconds later."""
+    clock = StillClock()
+    async with (
+        server(postgres_url, clock, name="one") as one,
+        server(postgres_url, clock, name="two") as two,
+    ):
+        request = ApplyPolicyRequest(body="repos: {}\n", source="/shiftboss.yaml")
+        await one.policies.apply_policy(request)
+        await two.settings.read()
+        for each in (one, two):
+            assert (await shown(each)).differences == []
+            assert each.deployment.differences == []
 
 
 async def test_versions_that_are_too_far_apart_do_not_meet(postgres_url: str) -> None:

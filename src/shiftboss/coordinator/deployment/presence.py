@@ -29,6 +29,7 @@ from shiftboss.rules.deployment.servers import (
     facts_of,
     find_differences,
     is_living,
+    living_servers,
 )
 from shiftboss.rules.deployment.versions import work_together
 from shiftboss.store.port import Store, Transaction
@@ -63,6 +64,7 @@ class Presence:
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
+        self._told: tuple[object, ...] = ()
         self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
 
     async def join(self) -> None:
@@ -93,6 +95,19 @@ class Presence:
         is_alone = not self._store.shared
         use_case = partial(_renew, row=row, now_ms=now_ms, is_alone=is_alone)
         self._compare(await self._store.write(use_case, partition=""))
+        self._told = _agreed(row)
+
+    async def tell_changes(self) -> None:
+        """A policy or a key is in force here from now on. Until this server renews its row, the
+        others would take it for a difference. This server does not compare: the others are told
+        at the same time."""
+        if not (self._started_at_ms and self._store.shared):
+            return
+        row = self.row(self._clock())
+        if _agreed(row) != self._told:
+            with suppress(ShiftbossError):
+                await self._store.write(lambda tx: tx.put_server(row), partition="")
+                self._told = _agreed(row)
 
     async def leave(self) -> None:
         """The others need not wait until it counts as gone."""
@@ -156,8 +171,13 @@ def _renew(tx: Transaction, row: DeploymentServer, now_ms: int, *, is_alone: boo
     if is_alone:
         return Neighbours([row], frozenset())
     retired = (key.key_id for key in tx.signing_keys() if key.retired_at_ms is not None)
-    living = [server for server in tx.servers() if is_living(server, now_ms)]
-    return Neighbours(living, frozenset(retired))
+    return Neighbours(living_servers(tx.servers(), now_ms), frozenset(retired))
+
+
+def _agreed(row: DeploymentServer) -> tuple[object, ...]:
+    """What servers agree on and somebody may change while they run."""
+    facts = facts_of(row)
+    return facts.get("policy"), facts.get("key_id")
 
 
 def _incompatible(version: str, apart: list[DeploymentServer]) -> IncompatibleServers:

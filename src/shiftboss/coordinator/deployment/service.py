@@ -10,7 +10,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
@@ -35,7 +35,7 @@ from shiftboss.rules.deployment.servers import (
     Difference,
     facts_of,
     find_differences,
-    is_living,
+    living_servers,
 )
 from shiftboss.store.port import Store, Transaction
 
@@ -111,7 +111,7 @@ class DeploymentService:
         now_ms = self._clock()
         rows = await self._store.read(_read)
         servers = self._with_own(rows.servers, now_ms)
-        living = [server for server in servers if self._is_living(server, now_ms)]
+        living = self._living(servers, now_ms)
         retired = {key.key_id for key in rows.keys if key.retired_at_ms is not None}
         reasons = await self.reasons()
         facts = {server.server_id: facts_of(server) for server in living}
@@ -122,7 +122,7 @@ class DeploymentService:
             schema_version=self._store.schema_version,
             ready=not reasons,
             reasons=[reason_view(reason) for reason in reasons],
-            servers=[self._view(server, now_ms) for server in servers],
+            servers=[_server_view(server, server in living) for server in servers],
             differences=[difference_view(each) for each in find_differences(living, retired)],
             keys=[key_view(key) for key in rows.keys],
             leader=next((name for name, each in facts.items() if each.get("leads")), None),
@@ -140,29 +140,11 @@ class DeploymentService:
         own = self.presence.row(now_ms)
         return [own if server.server_id == own.server_id else server for server in servers]
 
-    def _is_living(self, server: DeploymentServer, now_ms: int) -> bool:
+    def _living(self, servers: list[DeploymentServer], now_ms: int) -> list[DeploymentServer]:
         """A file has one server at a time: this one."""
-        is_own = server.server_id == self.presence.server_id
-        return is_own or (self._store.shared and is_living(server, now_ms))
-
-    def _view(self, server: DeploymentServer, now_ms: int) -> ServerView:
-        facts = facts_of(server)
-        is_here = self._is_living(server, now_ms)
-        return ServerView(
-            server_id=server.server_id,
-            host=server.host,
-            address=server.address,
-            version=server.version,
-            state="living"
-            if is_here
-            else ("silent" if server.stopped_at_ms is None else "stopped"),
-            started_at=wire_time(server.started_at_ms),
-            seen_at=wire_time(server.seen_at_ms),
-            leads=is_here and facts.get("leads") is True,
-            verifies=facts.get("verifies") is True,
-            key_id=str(facts.get("key_id", "")),
-            facts={name: facts[name] for name in facts if name not in _SECRET_FACTS},
-        )
+        if self._store.shared:
+            return living_servers(servers, now_ms)
+        return [server for server in servers if server.server_id == self.presence.server_id]
 
 
 async def _no_problems() -> Iterable[str]:
@@ -193,6 +175,29 @@ def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
             continue
         found.append(DiskSpace(what, str(path), usage.free, usage.total))
     return found
+
+
+def _state(server: DeploymentServer, is_living: bool) -> Literal["living", "silent", "stopped"]:
+    if is_living:
+        return "living"
+    return "silent" if server.stopped_at_ms is None else "stopped"
+
+
+def _server_view(server: DeploymentServer, is_living: bool) -> ServerView:
+    facts = facts_of(server)
+    return ServerView(
+        server_id=server.server_id,
+        host=server.host,
+        address=server.address,
+        version=server.version,
+        state=_state(server, is_living),
+        started_at=wire_time(server.started_at_ms),
+        seen_at=wire_time(server.seen_at_ms),
+        leads=is_living and facts.get("leads") is True,
+        verifies=facts.get("verifies") is True,
+        key_id=str(facts.get("key_id", "")),
+        facts={name: facts[name] for name in facts if name not in _SECRET_FACTS},
+    )
 
 
 def reason_view(reason: Reason) -> ReasonView:

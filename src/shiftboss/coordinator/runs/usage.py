@@ -101,8 +101,9 @@ def _check_attempt(tx: Transaction, request: ReportUsageRequest) -> None:
     task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     if request.epoch > task.epoch:
         raise StaleEpoch(task.task_id, request.epoch, task.epoch)
-    if held is not None and held.epoch == request.epoch and held.worker != request.name:
-        raise NotHeld(task.task_id, held.worker)
+    # Also when it has ended: nobody changes what the last worker has spent.
+    if request.epoch == task.epoch and task.worker not in (None, request.name):
+        raise NotHeld(task.task_id, None if held is None else held.worker)
 
 
 def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:

@@ -36,6 +36,20 @@ def is_living(server: DeploymentServer, now_ms: int) -> bool:
     return server.stopped_at_ms is None and server.seen_at_ms > now_ms - LIVING_MS
 
 
+def living_servers(servers: Sequence[DeploymentServer], now_ms: int) -> list[DeploymentServer]:
+    """Without those that crashed, and were started again at the same address since."""
+    started: dict[tuple[str, str], int] = {}
+    for server in servers:
+        place = (server.host, server.address)
+        started[place] = max(started.get(place, 0), server.started_at_ms)
+    return [
+        server
+        for server in servers
+        if is_living(server, now_ms)
+        and not (server.address and server.seen_at_ms < started[server.host, server.address])
+    ]
+
+
 def facts_of(server: DeploymentServer) -> Mapping[str, Any]:
     """What a server says about itself. A newer version may say more, an older one less."""
     try:

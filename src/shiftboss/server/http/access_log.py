@@ -17,7 +17,8 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from shiftboss.rules.access.actors import Actor
+from shiftboss.errors import Forbidden, Unauthorized
+from shiftboss.rules.access.actors import UNKNOWN, Actor
 from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER
 
 _access = logging.getLogger(ACCESS_LOGGER)
@@ -27,9 +28,11 @@ _audit.addHandler(logging.NullHandler())
 
 REQUEST_ID_HEADER: Final = b"x-request-id"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# The statuses of requests that access control refuses.
+# What access control refuses. The refusal of a tool has a code, but the status of an answer.
 REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-# Refusals of one client that are logged one by one in an interval. The others are counted.
+_REFUSAL_CODES: Final = frozenset({Unauthorized.code, Forbidden.code})
+# Refusals of one actor at one address that are logged one by one in an interval. The others are
+# counted.
 REFUSALS_LOGGED_MAX: Final = 5
 REFUSAL_SECONDS: Final = 60.0
 CLIENTS_MAX: Final = 1_000
@@ -81,9 +84,10 @@ def request_id_of(given: str | None) -> str:
 
 
 class _Refusals:
-    """The refusals of one client in the current interval."""
+    """Those of one actor at one address in the current interval."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, actor: str, client: str, now: float) -> None:
+        self.source = {"actor": actor, "client": client}
         self.began_at = now
         self.count = 0
 
@@ -93,23 +97,25 @@ class AccessLog:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refusals: dict[str, _Refusals] = {}
+        self._refusals: dict[tuple[str, str], _Refusals] = {}
 
     @property
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
-        audits = facts.is_audited and status not in REFUSALS and _audit.isEnabledFor(logging.INFO)
-        if not (audits or self.is_on):
+        is_refused = status in REFUSALS or facts.code in _REFUSAL_CODES
+        audits = facts.is_audited and not is_refused and _audit.isEnabledFor(logging.INFO)
+        if not (is_refused or audits or self.is_on):
             return
-        line = {
+        line: dict[str, object] = {
             "actor": actor.name,
             "role": actor.role.value,
             "client": facts.client,
             "method": facts.method,
             "operation": facts.operation[:_PATH_CHARACTERS_MAX],
-            **_subject(facts.body),
+            # Nobody writes into the log without a token.
+            **({} if actor is UNKNOWN else _subject(facts.body)),
             "status": status,
             **({} if facts.code is None else {"code": facts.code}),
             "duration_ms": round((time.monotonic() - facts.began_at) * 1000),
@@ -117,24 +123,25 @@ class AccessLog:
         }
         if self.is_on:
             _access.info("request", extra={"facts": line})
-        if audits:
+        if is_refused:
+            self._audit_refusal(actor, line)
+        elif audits:
             _audit.info("change", extra={"facts": line})
 
-    def refused(self, facts: RequestFacts, status: int) -> None:
-        """For a request that access control has refused. Floods are counted, not listed."""
-        refusals = self._refusals_of(facts.client)
+    def _audit_refusal(self, actor: Actor, line: dict[str, object]) -> None:
+        """Floods are counted, not listed."""
+        refusals = self._refusals_of(actor.name, str(line["client"]))
         refusals.count += 1
         if refusals.count <= REFUSALS_LOGGED_MAX:
-            _audit.warning("refused", extra={"facts": _refusal(facts, status)})
+            _audit.warning("refused", extra={"facts": line})
         elif refusals.count == REFUSALS_LOGGED_MAX + 1:
-            _audit.warning(
-                "more requests are refused; they are counted",
-                extra={"facts": {"client": facts.client}},
-            )
+            message = "more requests are refused; they are counted"
+            _audit.warning(message, extra={"facts": refusals.source})
 
-    def _refusals_of(self, client: str) -> _Refusals:
+    def _refusals_of(self, actor: str, client: str) -> _Refusals:
+        """By name, too: behind a proxy all have one address, and one must not hide the other."""
         now = self._clock()
-        known = self._refusals.get(client)
+        known = self._refusals.get((actor, client))
         if known is not None and now - known.began_at < REFUSAL_SECONDS:
             return known
         if known is not None and known.count > REFUSALS_LOGGED_MAX:
@@ -142,23 +149,12 @@ class AccessLog:
                 "%d requests were refused in %d s",
                 known.count,
                 round(now - known.began_at),
-                extra={"facts": {"client": client}},
+                extra={"facts": known.source},
             )
         if len(self._refusals) >= CLIENTS_MAX:
             self._refusals.clear()
-        self._refusals[client] = fresh = _Refusals(now)
+        self._refusals[actor, client] = fresh = _Refusals(actor, client, now)
         return fresh
-
-
-def _refusal(facts: RequestFacts, status: int) -> dict[str, object]:
-    return {
-        "client": facts.client,
-        "method": facts.method,
-        "operation": facts.operation[:_PATH_CHARACTERS_MAX],
-        "status": status,
-        "code": facts.code,
-        "request_id": facts.request_id,
-    }
 
 
 def _subject(body: bytes) -> dict[str, str]:

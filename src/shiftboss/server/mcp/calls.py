@@ -43,10 +43,10 @@ class ToolService:
             facts.tool = tool.name
             facts.is_audited = is_audited(tool.name, tool.permission)
         try:
-            check_permission(actor, tool.permission)
             body = _as_json(arguments)
             if facts is not None:
                 facts.body = body
+            check_permission(actor, tool.permission)
             request = parse(tool.request, body)
             request = authorize(actor, tool.permission, request, reads=tool.reads)
             return ToolResult(render_compact(await tool.call(self._coordinator, request, context)))
