@@ -95,13 +95,12 @@ class AccessLog:
         self._clock = clock
         self._refusals: dict[str, _Refusals] = {}
 
-    @property
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
         audits = facts.is_audited and status not in REFUSALS and _audit.isEnabledFor(logging.INFO)
-        if not (audits or self.is_on):
+        if not (audits or self.is_on()):
             return
         line = {
             "actor": actor.name,
@@ -115,7 +114,7 @@ class AccessLog:
             "duration_ms": round((time.monotonic() - facts.began_at) * 1000),
             "request_id": facts.request_id,
         }
-        if self.is_on:
+        if self.is_on():
             _access.info("request", extra={"facts": line})
         if audits:
             _audit.info("change", extra={"facts": line})
