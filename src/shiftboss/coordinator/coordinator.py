@@ -137,7 +137,7 @@ class Coordinator:
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
-        self.runs = RunService(store, clock, evidence, spawning)
+        self.runs = RunService(store, clock, evidence, spawning, self.settings)
         self.tokens = TokenService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
@@ -150,7 +150,7 @@ class Coordinator:
             HoldExpiry(leading, clock, hub),
             LandingWatcher(leading, clock, hub, evidence),
             ClaimWatcher(leading, clock, hub),
-            Cleaner(leading, clock, retention_days),
+            Cleaner(leading, clock, retention_days, self.settings.changed),
             self._ci_watcher,
             TimeoutWatcher(leading, clock, hub, active_policy, evidence),
             CascadeWatcher(leading, clock, hub, active_policy),

@@ -42,9 +42,10 @@ TABLES_OF_TASKS: Final = {
 class CleaningRows(TransactionPart):
     def delete_task(self, swarm_id: str, task_id: str) -> None:
         key = {"swarm_id": swarm_id, "task_id": task_id}
-        for query in TABLES_OF_TASKS.values():
-            self._write(query, key)
+        deleted = {table: self._write(query, key) for table, query in TABLES_OF_TASKS.items()}
         self._write("delete_task", key)
+        if deleted["tokens"]:
+            self._session.announce_settings()
 
     def delete_worker(self, swarm_id: str, name: str) -> None:
         self._write("delete_worker", {"swarm_id": swarm_id, "name": name})
@@ -53,12 +54,8 @@ class CleaningRows(TransactionPart):
         old: dict[str, object] = {"before_ms": before_ms, "limit": limit}
         signals = old | {"kept": SIGNALS_KEPT}
         strategies = [row[0] for row in self._session.fetch_all("strategies", {})]
-        return max(
-            self._write("prune_tokens", old),
-            self._write("prune_servers", old),
-            self._write("prune_pushes", old | {"kept": PUSHES_MAX}),
-            *(self._write("prune_signals", signals | {"strategy": name}) for name in strategies),
-        )
+        pruned = [self._write("prune_signals", signals | {"strategy": name}) for name in strategies]
+        return max([self._write("prune_pushes", old | {"kept": PUSHES_MAX}), *pruned])
 
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
         return self._write(

@@ -171,9 +171,8 @@ class SwarmTransaction(Protocol):
         ...
 
     def prune_records(self, before_ms: int, limit: int) -> int:
-        """Delete what is older than that and belongs to no swarm, at most `limit` of each: tokens
-        that are no longer valid, servers that are gone, all but the newest pushes of a repo and
-        signals of a strategy. The largest of these numbers."""
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each: all
+        but the newest pushes of a repo and signals of a strategy. The largest of these numbers."""
         ...
 
     def delete_worker(self, swarm_id: str, name: str) -> None:

@@ -153,6 +153,30 @@ def test_ended_tokens_are_deleted_after_the_retention_time(server: InProcessServ
     assert [row["name"] for row in listed] == ["kept"]
 
 
+def test_the_tokens_of_a_deleted_swarm_end_with_it(server: InProcessServer) -> None:
+    server.post("/swarm/create", {"swarm_id": "login"})
+    token = server.create_token("ci", "worker", swarm_id="login")
+    assert server.bus("register_worker", token, name="w1").status == 200
+    assert server.operator("delete_swarm", swarm_id="login", force=True).status == 200
+    server.post("/swarm/create", {"swarm_id": "login"})
+    assert server.bus("register_worker", token, name="w1").status == 401
+
+
+def test_the_tokens_of_a_swarm_that_is_cleaned_away_end_with_it(
+    on_sqlite: InProcessServer,
+) -> None:
+    server = on_sqlite
+    server.post("/swarm/create", {"swarm_id": "login"})
+    server.bus("add_task", swarm_id="login", bead_id="T1", title="T1")
+    token = server.create_token("ci", "worker", swarm_id="login")
+    server.bus("cancel_task", swarm_id="login", bead_id="T1")
+    settings = server.coordinator.settings
+    clean = Cleaner(server.coordinator.store, server.clock, 30, settings.changed)
+    server.clock.now_ms += 31 * DAY_MS
+    assert server.run(clean.run_once()) == 1
+    wait_until(lambda: status_of(server, token).status == 401, "the token has ended")
+
+
 # -- what cannot be made
 
 

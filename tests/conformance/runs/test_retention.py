@@ -227,7 +227,7 @@ async def test_every_table_of_tasks_is_cleaned(sqlite_path: str) -> None:
     assert tables - others - {"pushes", "halts"} == set(TABLES_OF_TASKS)
 
 
-async def test_tokens_and_servers_that_are_over_are_deleted(
+async def test_tokens_that_are_no_longer_valid_are_deleted(
     bus: BusFixture, store_address: str
 ) -> None:
     now_ms = bus.clock.now_ms
@@ -256,19 +256,9 @@ async def test_tokens_and_servers_that_are_over_are_deleted(
             revoked_at_ms,
             None if revoked_at_ms is None else "me",
         )
-    for server_id, seen_at_ms in (("gone", now_ms), ("alive", now_ms + 31 * DAY_MS)):
-        execute(
-            store_address,
-            "INSERT INTO servers (server_id, host, address, version, started_at_ms, seen_at_ms, "
-            "facts) VALUES (?, 'h', 'a', '1', 1, ?, '{}')",
-            server_id,
-            seen_at_ms,
-        )
     assert await clean(bus) == 1
     names = execute(store_address, "SELECT name FROM tokens ORDER BY name")
     assert names == [("just-expired",), ("valid",)]
-    assert ("gone",) not in execute(store_address, "SELECT server_id FROM servers")
-    assert ("alive",) in execute(store_address, "SELECT server_id FROM servers")
 
 
 async def test_the_newest_pushes_of_a_repo_stay(bus: BusFixture, store_address: str) -> None:

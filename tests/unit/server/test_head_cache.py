@@ -24,9 +24,9 @@ def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> FastExchange:
 
 def test_a_cached_head_is_found_with_a_body_of_its_length() -> None:
     heads = HeadCache()
-    assert heads.find(HEAD + b"{}") is None
+    assert heads.find(HEAD + b"{}", 1) is None
     heads.learn(HEAD + b"{}", exchange(b"{}"), 1)
-    cached = heads.find(HEAD + b"[]")
+    cached = heads.find(HEAD + b"[]", 1)
     assert cached is not None
     head, body = cached
     assert (head.call, head.headers, body) == (CALL, [(b"host", b"h")], b"[]")
@@ -47,7 +47,7 @@ def test_a_cached_head_is_found_with_a_body_of_its_length() -> None:
 def test_other_packets_are_not_found(packet: bytes) -> None:
     heads = HeadCache()
     heads.learn(HEAD + b"{}", exchange(b"{}"), 1)
-    assert heads.find(packet) is None
+    assert heads.find(packet, 1) is None
 
 
 def test_the_beginning_of_a_cached_head_is_not_taken_for_it() -> None:
@@ -55,9 +55,9 @@ def test_the_beginning_of_a_cached_head_is_not_taken_for_it() -> None:
     head = HEAD.replace(b"Content-Length: 2\r\n", b"")
     heads = HeadCache()
     heads.learn(head, exchange(b""), 1)
-    assert heads.find(head) is not None
+    assert heads.find(head, 1) is not None
     for end in range(len(head)):
-        assert heads.find(head[:end]) is None
+        assert heads.find(head[:end], 1) is None
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_the_beginning_of_a_cached_head_is_not_taken_for_it() -> None:
 def test_some_heads_are_not_cached(packet: bytes, read: FastExchange) -> None:
     heads = HeadCache()
     heads.learn(packet, read, 1)
-    assert heads.find(packet) is None
-    assert heads.find(HEAD + b"{}") is None
+    assert heads.find(packet, 1) is None
+    assert heads.find(HEAD + b"{}", 1) is None
 
 
 def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,4 +89,4 @@ def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]
     for packet in packets:
         heads.learn(packet, exchange(b"{}"), 1)
-    assert [heads.find(packet) is not None for packet in packets] == [False, False, False, True]
+    assert [heads.find(packet, 1) is not None for packet in packets] == [False, False, False, True]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -18,7 +18,7 @@ from shiftboss.coordinator.swarms.deletion import (
     TASKS_PER_TRANSACTION_MAX,
 )
 from shiftboss.errors import LeadershipLost, ShiftbossError, StoreDamaged
-from shiftboss.store.port import Transaction, Transactions
+from shiftboss.store.port import Transaction, Transactions, nothing_to_reload
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +36,18 @@ TOKENS_PER_TRANSACTION_MAX = 500
 class Cleaner:
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Transactions, clock: Clock, retention_days: int) -> None:
+    def __init__(
+        self,
+        store: Transactions,
+        clock: Clock,
+        retention_days: int,
+        on_cleaned: Callable[[], None] = nothing_to_reload,
+    ) -> None:
+        """`on_cleaned` is called after a round: tokens of deleted swarms and tasks are gone."""
         self._store = store
         self._clock = clock
         self._retention_ms = retention_days * DAY_MS
+        self._on_cleaned = on_cleaned
 
     async def run(self) -> None:
         while True:
@@ -75,6 +83,7 @@ class Cleaner:
         await self._forget_answers()
         await self._prune_records(before_ms)
         await self._forget_tokens(before_ms)
+        self._on_cleaned()
         return deleted
 
     async def _try(self, swarm_id: str, cleaning: Awaitable[T]) -> T | None:
@@ -131,7 +140,7 @@ class Cleaner:
                 await self._store.write(prune, swarm_id)
 
     async def _prune_records(self, before_ms: int) -> None:
-        """What belongs to no swarm: invalid tokens, servers that are gone, pushes, signals."""
+        """What belongs to no swarm: pushes, signals."""
         prune = partial(_prune_records, before_ms=before_ms)
         while await self._store.write(prune, "") == ANSWERS_PER_TRANSACTION_MAX:
             pass

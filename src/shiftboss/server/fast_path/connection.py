@@ -28,7 +28,7 @@ from shiftboss.server.fast_path.exchange import (
     FastExchange,
     continued,
 )
-from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
+from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.access_log import (
     REFUSALS,
@@ -113,8 +113,8 @@ class FastConnection(Connection):
             self._finish_early_reply(self._exchange)
         is_first = self._is_between_requests
         may_know = is_first and self._is_free and not self._is_proxy
-        known = self._heads.find(data) if may_know else None
-        if known is not None and self._still_admits(known[0]) and self._is_within_rate():
+        known = self._heads.find(data, self._tokens.version) if may_know else None
+        if known is not None and self._is_current(known[0].actor) and self._is_within_rate():
             head, body = known
             self._requests += 1
             self._unset_keepalive_if_required()
@@ -200,12 +200,9 @@ class FastConnection(Connection):
             return None
         return FastExchange(call, self.headers, actor)
 
-    def _still_admits(self, head: CachedHead) -> bool:
-        """No token was revoked since, and that of the head has not expired."""
-        tokens, actor = self._tokens, head.actor
-        return head.tokens_version == tokens.version and (
-            actor.expires_at_ms is None or not tokens.is_expired(actor)
-        )
+    def _is_current(self, actor: Actor) -> bool:
+        """Whether the token of a cached head has not expired since."""
+        return actor.expires_at_ms is None or not self._tokens.is_expired(actor)
 
     def _is_within_rate(self) -> bool:
         if self._is_proxy and self.client is not None:
@@ -225,25 +222,21 @@ class FastConnection(Connection):
 
     def _begin_call(self, exchange: FastExchange) -> None:
         """Callbacks and tasks that are created here keep the actor in their context."""
-        previous = CURRENT_ACTOR.set(exchange.actor)
-        try:
-            self._start(exchange)
-        finally:
-            CURRENT_ACTOR.reset(previous)
-
-    def _start(self, exchange: FastExchange) -> None:
         call = exchange.call
+        previous = CURRENT_ACTOR.set(exchange.actor)
         try:
             answer = call.begin(exchange.headers, exchange.body)
         except Exception as error:  # noqa: BLE001 (logged by the error's reply)
             self._send(exchange, call.error_reply(error))
-            return
-        if isinstance(answer, asyncio.Future):
-            self._wait_for(exchange, answer, None)
-        elif call.path in TASKLESS_PATHS and isinstance(answer, CoroutineType):
-            self._resume(exchange, answer)
         else:
-            self._create_task(exchange, answer)
+            if isinstance(answer, asyncio.Future):
+                self._wait_for(exchange, answer, None)
+            elif call.path in TASKLESS_PATHS and isinstance(answer, CoroutineType):
+                self._resume(exchange, answer)
+            else:
+                self._create_task(exchange, answer)
+        finally:
+            CURRENT_ACTOR.reset(previous)
 
     def _wait_for(
         self,
@@ -360,7 +353,7 @@ class FastConnection(Connection):
         if exchange.disconnected:
             return
         exchange.response_complete = True
-        if self._access_log.is_on or exchange.status in REFUSALS:
+        if self._access_log.is_on() or exchange.status in REFUSALS:
             self._log(exchange)
         if exchange.unsent:
             self.transport.write_now(exchange.unsent)

@@ -35,6 +35,8 @@ class FastExchange:
     whether the response is complete, and notes that the client or the server is about to go."""
 
     message_event = _NoEvent()
+    status = 200
+    code: str | None = None
 
     def __init__(self, call: Call, headers: list[tuple[bytes, bytes]], actor: Actor) -> None:
         self.call = call
@@ -49,8 +51,6 @@ class FastExchange:
         self.keep_alive = True
         # For the access log.
         self.began_at = time.monotonic()
-        self.status = 200
-        self.code: str | None = None
 
 
 @generator_coroutine

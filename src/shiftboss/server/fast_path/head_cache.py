@@ -37,11 +37,18 @@ class HeadCache:
     def __init__(self) -> None:
         self._heads: dict[bytes, CachedHead] = {}
 
-    def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
-        """The head and the body, if the packet is exactly one request with a known head."""
+    def find(self, packet: bytes, tokens_version: int) -> tuple[CachedHead, bytes] | None:
+        """The head and the body, if the packet is exactly one request with a known head. After a
+        change of the tokens no head is known: that of this one may have been revoked."""
         head, end, body = packet.partition(_END)
         cached = self._heads.get(head) if end else None
-        return (cached, body) if cached is not None and cached.body_bytes == len(body) else None
+        if (
+            cached is None
+            or cached.body_bytes != len(body)
+            or cached.tokens_version != tokens_version
+        ):
+            return None
+        return cached, body
 
     def learn(self, packet: bytes, exchange: FastExchange, tokens_version: int) -> None:
         """Remember the head of a packet that began with the request of this exchange."""

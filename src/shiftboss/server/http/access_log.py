@@ -99,14 +99,13 @@ class AccessLog:
         self._clock = clock
         self._refusals: dict[tuple[str, str], _Refusals] = {}
 
-    @property
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
         is_refused = status in REFUSALS or facts.code in _REFUSAL_CODES
         audits = facts.is_audited and not is_refused and _audit.isEnabledFor(logging.INFO)
-        if not (is_refused or audits or self.is_on):
+        if not (is_refused or audits or self.is_on()):
             return
         line: dict[str, object] = {
             "actor": actor.name,
@@ -121,7 +120,7 @@ class AccessLog:
             "duration_ms": round((time.monotonic() - facts.began_at) * 1000),
             "request_id": facts.request_id,
         }
-        if self.is_on:
+        if self.is_on():
             _access.info("request", extra={"facts": line})
         if is_refused:
             self._audit_refusal(actor, line)

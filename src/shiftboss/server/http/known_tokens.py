@@ -41,7 +41,10 @@ class KnownTokens:
 
     def replace_named(self, tokens: Iterable[StoredToken]) -> None:
         """The tokens from the store."""
-        self._named = {token.digest: actor_of(token) for token in tokens}
+        named = {token.digest: actor_of(token) for token in tokens}
+        if named == self._named:
+            return  # something else was changed
+        self._named = named
         self._named_ids = frozenset(
             actor.token_id for actor in self._named.values() if actor.token_id is not None
         )

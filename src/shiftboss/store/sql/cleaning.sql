@@ -90,14 +90,6 @@ DELETE FROM tokens WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: delete_swarm_tokens
 DELETE FROM tokens WHERE swarm_id = :swarm_id;
 
--- name: prune_tokens
-DELETE FROM tokens WHERE token_id IN (SELECT token_id FROM tokens
-    WHERE expires_at_ms < :before_ms OR revoked_at_ms < :before_ms LIMIT :limit);
-
--- name: prune_servers
-DELETE FROM servers WHERE server_id IN (SELECT server_id FROM servers
-    WHERE seen_at_ms < :before_ms LIMIT :limit);
-
 -- name: prune_pushes
 -- The newest of each repo stay: the search for a breakage reads them, and their numbers go on.
 DELETE FROM pushes WHERE (repo, number) IN (SELECT p.repo, p.number FROM pushes AS p
