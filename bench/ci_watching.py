@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -65,6 +65,9 @@ class _Evidence(Inspector):
 
     own_repo: str | None = None
     public_key = ""
+
+    def replace_key(self, retired: Collection[str]) -> bool:
+        raise NotImplementedError
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
         raise NotImplementedError
@@ -137,7 +140,8 @@ async def _opened(folder: Path, policy: Policy) -> Coordinator:
     """Without its duties: they would take part in what is measured."""
     await asyncio.to_thread(folder.mkdir, parents=True)
     coordinator = Coordinator(store_at(folder / "bench.db"), policy=policy, verifies=False)
-    coordinator._duties.clear()  # noqa: SLF001
+    coordinator.everywhere.duties.clear()
+    coordinator.on_leader.duties.clear()
     await coordinator.start()
     return coordinator
 

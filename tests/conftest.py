@@ -46,6 +46,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any_machine"))
 
 
+# Their parameter is the store.
+STORE_FIXTURES = ("store_address", "shared_any_server")
+
 # While tests are collected nothing is garbage, and what is collected never is. Looking for it would
 # take a third of the time of the collection.
 gc.disable()
@@ -67,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         assert isinstance(item, pytest.Function)
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if "postgres" in item.fixturenames or parameters.get("store_address") == "postgres":
+        if "postgres" in item.fixturenames or "postgres" in map(parameters.get, STORE_FIXTURES):
             item.add_marker("postgres")
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:

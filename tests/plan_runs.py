@@ -89,6 +89,8 @@ class PlanProject:
         self.git("init", "--quiet", "--initial-branch=main")
         self.git("config", "user.name", "Owner")
         self.git("config", "user.email", "owner@example.com")
+        # No git process after each commit that finds nothing to do.
+        self.git("config", "maintenance.auto", "false")
         (self.repo / "test_base.py").write_text(
             "import unittest\n\n\nclass Test(unittest.TestCase):\n"
             "    def test_it(self):\n        self.assertTrue(True)\n"

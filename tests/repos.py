@@ -23,6 +23,10 @@ ENVIRONMENT = {
     "GIT_COMMITTER_NAME": "Worker",
     "GIT_COMMITTER_EMAIL": "worker@shiftboss.invalid",
     "GIT_COMMITTER_DATE": "2024-01-01T00:00:00Z",
+    # No git process after each commit that finds nothing to do.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "maintenance.auto",
+    "GIT_CONFIG_VALUE_0": "false",
 }
 
 _COMMIT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")

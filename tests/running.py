@@ -47,6 +47,10 @@ class RunningServer:
         weakref.finalize(self, self._log.close)
         self._process: Process | None = None
 
+    @property
+    def state_folder(self) -> Path:
+        return Path(str(self._settings.get("state", Path(self.database).parent)))
+
     def start(self) -> RunningServer:
         assert self._process is None, "the server is running"
         settings = json.dumps(self._settings)

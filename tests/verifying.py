@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.inspector import Inspector
-from shiftboss.evidence.keys import KEY_FILE, SigningKey
+from shiftboss.evidence.keys import KEY_FILE, KeyFile
 from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
@@ -20,14 +21,20 @@ class LocalEvidence(Inspector):
     def __init__(self, folder: Path, own_repo: str | None) -> None:
         super().__init__(folder)
         self.own_repo = own_repo
-        self._key = SigningKey.load_or_create(folder / KEY_FILE)
-        self.public_key = self._key.public_pem
+        self._keys = KeyFile(folder / KEY_FILE)
+
+    @property
+    def public_key(self) -> str:
+        return self._keys.key.public_pem
+
+    def replace_key(self, retired: Collection[str]) -> bool:
+        return self._keys.replace(retired)
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
-        return self._key.sign(body)
+        return self._keys.key.sign(body)
 
     def attest(self, body: StatementBody) -> Envelope:
-        return self._key.attest(body)
+        return self._keys.key.attest(body)
 
 
 def verify(folder: Path, *jobs: VerificationJob) -> list[Verdict]:

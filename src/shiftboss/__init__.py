@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from shiftboss.worker.bus_worker import BusWorker
     from shiftboss.worker.swarm_worker import SwarmWorker
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["BusWorker", "SwarmWorker", "__version__", "get_backend"]
 

@@ -14,6 +14,7 @@ ShiftbossError
 │   ├── UnknownQuestion
 │   ├── UnknownHandoff
 │   ├── UnknownReceipt
+│   ├── UnknownKey
 │   ├── UnknownRepo
 │   ├── UnknownHalt
 │   ├── UnknownCheckpoint
@@ -64,6 +65,8 @@ ShiftbossError
     ├── TreeUnavailable
     ├── DatabaseInUse
     ├── PolicyChanging
+    ├── NotReady
+    ├── IncompatibleServers      servers of another version have to stop first
     ├── OutcomeUnknown           the change may have been made; repeat it with its key
     ├── SchemaMismatch           the database was written by another build; a retry does not help
     └── StoreDamaged             no more writes until the operator has restored the database
@@ -208,6 +211,11 @@ class UnknownHandoff(NotFound):
 class UnknownReceipt(NotFound):
     code = "unknown_receipt"
     title = "There is no such receipt"
+
+
+class UnknownKey(NotFound):
+    code = "unknown_key"
+    title = "There is no such key"
 
 
 class UnknownRepo(NotFound):
@@ -615,6 +623,20 @@ class TreeUnavailable(StoreUnavailable):
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
     title = "A server is using this database"
+
+
+class NotReady(StoreUnavailable):
+    """The server must not get traffic now. Known callers are told why."""
+
+    code = "not_ready"
+    title = "The server is not ready"
+
+
+class IncompatibleServers(StoreUnavailable):
+    """Other servers on the database have to stop first."""
+
+    code = "incompatible_servers"
+    title = "Servers of other versions use the database"
 
 
 class OutcomeUnknown(StoreUnavailable):

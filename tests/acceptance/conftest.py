@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.bus.bus_calls import InSwarm
+from tests.acceptance.shared_servers import client_of_shared
+from tests.client import Client
+from tests.postgres import Postgres
 from tests.running import RunningServer
 from tests.sqlite_files import make_sqlite_file
 
@@ -37,6 +41,38 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
         yield running.start()
     finally:
         running.close()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def shared_any_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """The same, once on each store."""
+    with ExitStack() as ended:
+        folder = tmp_path_factory.mktemp("shared")
+        if request.param == "sqlite":
+            database = str(folder / "shiftboss.db")
+            make_sqlite_file(folder / "shiftboss.db")
+        else:
+            postgres: Postgres = request.getfixturevalue("postgres")
+            database = ended.enter_context(postgres.database())
+        running = RunningServer(database, state=str(folder))
+        ended.callback(running.close)
+        yield running.start()
+
+
+@pytest.fixture
+def shared_client(shared_server: RunningServer) -> Iterator[Client]:
+    """A client of `shared_server`, which has no swarm when the test begins."""
+    with client_of_shared(shared_server) as client:
+        yield client
+
+
+@pytest.fixture
+def shared_any_client(shared_any_server: RunningServer) -> Iterator[Client]:
+    """The same of `shared_any_server`."""
+    with client_of_shared(shared_any_server) as client:
+        yield client
 
 
 @pytest.fixture

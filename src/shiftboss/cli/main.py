@@ -70,6 +70,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "restore": "cli.commands.server.backups:restore",
         "fsck": "cli.commands.server.fsck:fsck",
         "simulate": "cli.commands.server.simulate:simulate",
+        "servers": "cli.commands.server.servers:servers",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
         "token": "cli.commands.server.tokens:token",

@@ -56,7 +56,7 @@ def split_addresses(given: str | Sequence[str]) -> list[str]:
     """The addresses of a list, or of a string that separates them by commas."""
     parts = [given] if isinstance(given, str) else given
     addresses = [address.strip() for part in parts for address in part.split(SEPARATOR)]
-    return [address.rstrip("/") for address in addresses if address]
+    return [address for address in addresses if address]
 
 
 def checked_addresses(given: str | Sequence[str]) -> list[str]:
@@ -64,7 +64,7 @@ def checked_addresses(given: str | Sequence[str]) -> list[str]:
     addresses = split_addresses(given)
     for address in addresses or [str(given)]:
         _check(address)
-    return addresses
+    return [address.rstrip("/") for address in addresses]
 
 
 def _check(address: str) -> None:

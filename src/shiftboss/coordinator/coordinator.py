@@ -7,9 +7,8 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
@@ -19,11 +18,15 @@ from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import TOLD_NS, Clock, MachineClocks, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
-from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.contract.policy import ActivePolicy, policy_hash
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.deployment.database_clock import DatabaseClock
+from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
+from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.policies import PolicyService
+from shiftboss.coordinator.deployment.presence import Presence
+from shiftboss.coordinator.deployment.service import DeploymentService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.deployment.token_service import TokenService
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
@@ -36,6 +39,7 @@ from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.supervision import Duty, DutyGroup
 from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.timer import Timer
@@ -51,6 +55,7 @@ from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
+from shiftboss.rules.deployment.readiness import Reason
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
@@ -61,14 +66,6 @@ log = logging.getLogger(__name__)
 
 # A load balancer asks often and does not wait for long.
 HEALTH_SECONDS: Final = 3
-
-
-class Duty(Protocol):
-    """A background job. `on_every_server`: every server on a database runs it; else one does."""
-
-    on_every_server: ClassVar[bool]
-
-    async def run(self) -> None: ...
 
 
 class Coordinator:
@@ -137,13 +134,17 @@ class Coordinator:
             store, clock, hub, evidence, verdict_waiters, active_policy, spawning
         )
         self.receipts = ReceiptService(store, evidence)
+        self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning)
         self.tokens = TokenService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
-        self._duties: list[Duty] = [
+        self.forge_checks = ForgeCheckService(active_policy, evidence)
+        self.presence = Presence(store, clock)
+        duties: list[Duty] = [
+            self.presence,
             RetryScheduler(leading, clock, hub),
             lease_reaper,
             HoldExpiry(leading, clock, hub),
@@ -158,21 +159,45 @@ class Coordinator:
             self._after_commit,
         ]
         if store.shared and self.database_clock is not None:
-            self._duties.append(self.database_clock)
+            duties.append(self.database_clock)
         if verifies:
             verifier = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
-            self._duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
+            duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
+        self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
+        self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
+        self.deployment = DeploymentService(
+            store,
+            clock,
+            hub,
+            self.presence,
+            self.keys,
+            self.check_health,
+            (self.everywhere, self.on_leader),
+        )
+        self.presence.facts |= {
+            "schema": lambda: store.schema_version,
+            "verifies": lambda: verifies,
+            "key_id": lambda: self.keys.own_key_id or None,
+            "policy": self._policy_sha256,
+            "verifiers": self.handoffs.verifiers_seen.by_name,
+            "webhooks": self.webhooks.last_seen.by_name,
+            "clock_skew_ms": lambda: self.clock_skew_ms,
+        }
+        self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
+        self.deployment.credentials = self._credential_lines
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self._open()
         await self.policies.put_file()
+        await self.presence.join()
+        self._exit.push_async_callback(self.presence.leave)
         await self._grant_grace()
-        everywhere = [duty for duty in self._duties if duty.on_every_server]
-        on_leader = [duty for duty in self._duties if not duty.on_every_server]
+        # Where servers share a database, another one takes over what has failed here.
+        on_leader = self.on_leader.run if self.store.shared else self.on_leader.run_for_ever
         for running in (
-            _run_all(everywhere),
-            self.store.lead(partial(_run_all, on_leader), self._ci_watcher.wake),
+            self.everywhere.run_for_ever(),
+            self.store.lead(on_leader, self._ci_watcher.wake),
         ):
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
 
@@ -220,9 +245,27 @@ class Coordinator:
 
     def _on_new_policy(self) -> None:
         """Its limits may make something due."""
-        for duty in self._duties:
+        for duty in (*self.everywhere.duties, *self.on_leader.duties):
             if isinstance(duty, Timer):
                 duty.wake()
+
+    def _clock_problem(self) -> Reason | None:
+        problem = None if self.database_clock is None else self.database_clock.problem()
+        return None if problem is None else Reason("clock", problem.detail, problem.hint or "")
+
+    def _policy_sha256(self) -> str:
+        stored = self.policies.in_force
+        return policy_hash(self._policy.settings) if stored is None else stored.sha256
+
+    def _policy_problem(self) -> Reason | None:
+        unreadable = self.policies.unreadable
+        return None if unreadable is None else Reason("policy", unreadable)
+
+    async def _credential_lines(self) -> list[str]:
+        return [
+            f"{each.problem} ({', '.join(each.repos)}): {each.hint}"
+            for each in await self.credential_problems()
+        ]
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
@@ -266,12 +309,6 @@ class Coordinator:
             raise StoreUnavailable(
                 failing.detail, hint="workers keep their reports until it recovers"
             )
-
-
-async def _run_all(duties: list[Duty]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for duty in duties:
-            group.create_task(duty.run())
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 from shiftboss.doctor.claims import check_claims
+from shiftboss.doctor.deployment import CallOperator, check_deployment
 from shiftboss.doctor.findings import Finding, ok, problem
-from shiftboss.doctor.forges import check_forges
+from shiftboss.doctor.forges import check_forges, check_forges_of_server
 from shiftboss.doctor.policy import check_policy_in_force
 from shiftboss.doctor.programs import check_agents, check_runners
 from shiftboss.doctor.queues import judge_queues, read_queues
@@ -21,16 +22,27 @@ from shiftboss.rules.documents.wording import pluralize
 
 
 def examine(
-    client: DoctorClient, swarm_id: str, file: Path | None, now_ms: int, *, is_offline: bool
+    client: DoctorClient,
+    call_operator: CallOperator,
+    swarm_id: str,
+    file: Path | None,
+    now_ms: int,
+    *,
+    is_offline: bool,
 ) -> list[Finding]:
-    """`file` is the policy; None means the shiftboss.yaml of the current folder."""
+    """`file` is the policy; None means the shiftboss.yaml of the current folder. Without a server,
+    there is nobody to ask about one."""
     policy, about_policy = _policy(file)
     about_server = check_server(client, is_offline=is_offline)
     queues: list[Finding] = []
+    forges: list[Finding] | None = None
     if not any(finding.level == "problem" for finding in about_server):
         queues = [*_queues(client, swarm_id, policy, now_ms), *check_claims(client, now_ms)]
         about_policy += check_policy_in_force(client, policy, _policy_file(file))
-    about_machine = asyncio.run(_machine(policy))
+        if not is_offline:
+            about_server += check_deployment(call_operator, now_ms)
+            forges = check_forges_of_server(call_operator)
+    about_machine = asyncio.run(_machine(policy, forges))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]
 
 
@@ -59,7 +71,8 @@ def _queues(client: DoctorClient, swarm_id: str, policy: Policy, now_ms: int) ->
         return [problem("queues", error.detail, error.hint or "look into the log of the server")]
 
 
-async def _machine(policy: Policy) -> list[Finding]:
+async def _machine(policy: Policy, forges: list[Finding] | None) -> list[Finding]:
+    """`forges` is what the server says about them; None: there is no server to ask."""
     about_git = await check_git()
     if any(finding.level == "problem" for finding in about_git):
         return about_git
@@ -67,6 +80,6 @@ async def _machine(policy: Policy) -> list[Finding]:
         *about_git,
         *await check_repos(policy),
         *await check_sandbox(),
-        *await check_forges(policy),
+        *(await check_forges(policy) if forges is None else forges),
         *await check_runners(),
     ]

@@ -8,6 +8,13 @@ Level = Literal["ok", "warning", "problem"]
 Check = Literal[
     "server",
     "store",
+    "servers",
+    "keys",
+    "clock",
+    "disk",
+    "verifiers",
+    "claims",
+    "webhooks",
     "policy",
     "git",
     "repos",

@@ -1,9 +1,14 @@
-"""Checks whether forges can be reached and accept our token, which is never printed."""
+"""Checks whether forges can be reached and accept our token, which is never printed.
+
+The server asks them, because it has the token. Without a server, this process does.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
+from shiftboss.doctor.deployment import CallOperator
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.evidence.ci.forge_api.http import ForgeHttp
@@ -21,6 +26,25 @@ _DOWN: Final = (
     "wait and try again: the forge may have been restarted, and runners reconnect by themselves. "
     "Do not restart CI runs. If it does not recover, look at: journalctl -u forgejo --no-pager"
 )
+
+
+def check_forges_of_server(call: CallOperator) -> list[Finding]:
+    """With the policy and the credentials that the server has."""
+    try:
+        answer = json.loads(call("check_forges"))
+    except ShiftbossError as error:
+        todo = error.hint or "run it in the folder of the server, or set SHIFTBOSS_OPERATOR_TOKEN"
+        text = f"the server was not asked for the state of its forges: {error.detail}"
+        return [warning("forge", text, todo)]
+    checks = answer["checks"]
+    if not checks:
+        return [ok("forge", "no repo has its CI on a forge")] if answer["repos"] else []
+    failed = [
+        _judge(each["repo"], each["reason"], each.get("detail", ""), each.get("hint"))
+        for each in checks
+        if each.get("reason") is not None
+    ]
+    return failed or [ok("forge", f"the CI of {pluralize(len(checks), 'repo')} answers the server")]
 
 
 async def check_forges(policy: Policy) -> list[Finding]:
@@ -57,10 +81,13 @@ async def _tip(repo: RepoPolicy) -> str:
 
 
 def judge_answer(name: str, error: CiUnavailable) -> Finding:
-    reason = error.facts.get("reason")
-    message = f"CI of {name}: {error.detail}"
+    return _judge(name, error.facts.get("reason"), error.detail, error.hint)
+
+
+def _judge(name: str, reason: object, detail: str, hint: str | None) -> Finding:
+    message = f"CI of {name}: {detail}"
     if reason == "down":
         return problem("forge", message, _DOWN)
     if reason == "rate_limit":
         return warning("forge", message, "wait: Shiftboss asks again when the limit allows it")
-    return problem("forge", message, error.hint or f"check repos.{name}.ci in the policy")
+    return problem("forge", message, hint or f"check repos.{name}.ci in the policy")

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from shiftboss.errors import InvalidReceipt
-from shiftboss.evidence.keys import key_id_of
 from shiftboss.evidence.receipt_verification import (
     check_facts,
     parse_exactly,
-    public_key,
+    public_keys,
+    unknown_key,
     verify_signature,
 )
 from shiftboss.protocol.attestations import PAYLOAD_TYPE, Envelope, LandingBody, Statement
@@ -31,10 +31,11 @@ NOTE_LINES_MAX: Final = 1000
 
 class NotedReceipt(NamedTuple):
     """A receipt in the note of a commit. `landing` is set if that commit is a squash of the
-    accepted one."""
+    accepted one. `key_id` is the key that signed the envelope."""
 
     receipt: ReceiptBody
     landing: LandingBody | None
+    key_id: str
 
 
 def is_envelope(text: bytes) -> bool:
@@ -55,58 +56,72 @@ def read_envelope(text: bytes) -> Envelope:
 
 
 def verify_envelope(envelope: Envelope, public_pem: str) -> StatementBody:
-    """What the key has signed. Raises InvalidReceipt unless the key has signed it, and it does not
-    contradict itself. Signatures of other keys do not matter."""
-    key = public_key(public_pem)
-    key_id = key_id_of(key)
-    signatures = [each.sig for each in envelope.signatures if each.keyid == key_id]
+    """What the key has signed, one of `public_pem`. Raises InvalidReceipt unless a key has signed
+    it, and it does not contradict itself. Signatures of other keys do not matter."""
+    keys = public_keys(public_pem)
+    signatures = [each for each in envelope.signatures if each.keyid in keys]
     if not signatures:
         named = ", ".join(each.keyid for each in envelope.signatures)
-        raise InvalidReceipt(
-            f"The envelope names the key {named}, but this key is {key_id}",
-            field="keyid",
-            hint="give the public key of the server that signed the receipt",
-        )
+        raise unknown_key(f"The envelope names the key {named}", keys, "keyid")
     payload = _payload(envelope)
-    for signature in signatures:
-        verify_signature(key, signature, signed_encoding(payload, envelope.payload_type))
+    for each in signatures:
+        content = signed_encoding(payload, envelope.payload_type)
+        verify_signature(keys[each.keyid], each.sig, content)
     body = _body(payload)
     if not isinstance(body, LandingBody):
         check_facts(body)
     return body
 
 
+def signer_of(envelope: Envelope, public_pem: str) -> str:
+    """The id of the first of the keys that the envelope names."""
+    keys = public_keys(public_pem)
+    return next(each.keyid for each in envelope.signatures if each.keyid in keys)
+
+
 def verify_note(note: bytes, commit: str, public_pem: str) -> list[NotedReceipt]:
     """The receipts that the note of a commit proves. Raises InvalidReceipt if there are none, or if
     one that names the key is not genuine. Other people may write lines into the note, and servers
     with other keys do."""
-    bodies = [verify_envelope(envelope, public_pem) for envelope in _envelopes(note, public_pem)]
-    receipts = {body.receipt_id: body for body in bodies if not isinstance(body, LandingBody)}
-    landings = [body for body in bodies if isinstance(body, LandingBody)]
-    proven = [NotedReceipt(body, None) for body in receipts.values() if body.commit == commit]
+    receipts: dict[str, ReceiptBody] = {}
+    signers: dict[str, str] = {}
+    landings: list[LandingBody] = []
+    for envelope in _envelopes(note, public_pem):
+        body = verify_envelope(envelope, public_pem)
+        if isinstance(body, LandingBody):
+            # Several servers may have said the same.
+            landings += [body] if body not in landings else []
+        else:
+            receipts[body.receipt_id] = body
+            signers[body.receipt_id] = signer_of(envelope, public_pem)
+    proven = [
+        NotedReceipt(body, None, signers[body.receipt_id])
+        for body in receipts.values()
+        if body.commit == commit
+    ]
     for landing in landings:
         receipt = receipts.get(landing.receipt_id)
         if landing.landed_as != commit or receipt is None or receipt.commit != landing.commit:
             continue
-        proven.append(NotedReceipt(receipt, landing))
+        proven.append(NotedReceipt(receipt, landing, signers[receipt.receipt_id]))
     if not proven:
         raise _about_others(commit, [*receipts.values(), *landings])
     return proven
 
 
 def _envelopes(note: bytes, public_pem: str) -> list[Envelope]:
-    key_id = key_id_of(public_key(public_pem))
+    keys = public_keys(public_pem)
     lines = note.splitlines()
     if len(lines) > NOTE_LINES_MAX:
         raise InvalidReceipt(f"The note has more than {NOTE_LINES_MAX} lines")
     named = [
         envelope
         for envelope in map(_envelope_in, lines)
-        if envelope and any(signature.keyid == key_id for signature in envelope.signatures)
+        if envelope and any(signature.keyid in keys for signature in envelope.signatures)
     ]
     if not named:
         raise InvalidReceipt(
-            f"The note has no envelope that names the key {key_id}",
+            f"The note has no envelope that names the key {' or '.join(keys)}",
             field="keyid",
             hint="give the public key of the server that signed the receipt",
         )

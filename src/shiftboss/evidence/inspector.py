@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from shiftboss.errors import CiUnavailable
@@ -13,7 +14,7 @@ from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.ci.local.breakage import find_breakage
 from shiftboss.evidence.ci.provider import CiProvider, CiProviders
 from shiftboss.evidence.ci.states import OPEN
-from shiftboss.evidence.commands.sandbox import state_paths
+from shiftboss.evidence.commands.sandbox import secret_paths
 from shiftboss.evidence.mirror.remote_repository import MirroredRepository
 from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
@@ -25,7 +26,8 @@ from shiftboss.system.file_locks import acquire_exclusive_folder
 class Inspector:
     """Keeps mirrors and results in the folder of the database. Has no signing key."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, secrets: Sequence[Path] = ()) -> None:
+        """Commands see neither the state in the folder nor `secrets`."""
         # Servers on one PostgreSQL may share the folder, but each deletes only what is its own.
         self._exclusive_folder = acquire_exclusive_folder(folder / "verification")
         name = str(self._exclusive_folder.number)
@@ -35,7 +37,7 @@ class Inspector:
             checkouts=checkouts_for(folder) / name,
             ask_ci=self.ci_report,
             writing=writing,
-            hidden=state_paths(folder),
+            hidden=secret_paths(folder, secrets),
         )
         repository = MirroredRepository(self._verifier.mirrors)
         self._ci = CiProviders(folder / "ci" / name, writing)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import secrets
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +24,14 @@ from shiftboss.protocol.attestations import PAYLOAD_TYPE, Envelope, EnvelopeSign
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.rules.claims.statements import StatementBody, payload_of, signed_encoding
+from shiftboss.system.file_locks import LockHeldError, locked
+from shiftboss.system.files import sync_folder
 from shiftboss.system.private_files import read_private, write_once
 
 KEY_FILE: Final = "receipt-key.pem"
 KEY_ID_CHARACTERS: Final = 16
+# Servers that share the file replace it one after the other.
+_LOCK_SECONDS: Final = 10.0
 
 
 class SigningKey:
@@ -66,6 +72,46 @@ class SigningKey:
                 EnvelopeSignature(keyid=self.key_id, sig=base64.b64encode(signature).decode())
             ],
         )
+
+
+class KeyFile:
+    """The key that this server signs with, and the file that it is in. Several servers may share
+    the file."""
+
+    def __init__(self, path: Path) -> None:
+        """A file that does not exist is created."""
+        self._path = path
+        self.key = SigningKey.load_or_create(path)
+
+    def replace(self, retired: Collection[str]) -> bool:
+        """Sign with another key if this one is retired: with what the file holds by now, or with a
+        new key, which replaces the retired one on disk. Raises EvidenceUnavailable, and keeps the
+        old one, if the file cannot be replaced."""
+        if self.key.key_id not in retired:
+            return False
+        try:
+            with locked(self._path.with_name(f".{self._path.name}.lock"), _LOCK_SECONDS):
+                key = SigningKey(_load(self._path)) if self._path.exists() else self.key
+                if key.key_id in retired:
+                    _overwrite(self._path, _new_key())
+                    key = SigningKey(_load(self._path))
+        except (OSError, LockHeldError) as error:
+            raise EvidenceUnavailable(
+                f"The key {self.key.key_id} is retired, and {self._path} cannot be replaced: "
+                f"{error}",
+                hint=f"make the folder of {self._path} writable for the server, or put another "
+                "Ed25519 key there, and restart the server",
+            ) from error
+        self.key = key
+        return True
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    """The former key is gone: it must never sign again."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    write_once(temporary, content)
+    temporary.replace(path)
+    sync_folder(path.parent)
 
 
 def signed_bytes(body: ReceiptBody) -> bytes:

@@ -6,7 +6,7 @@ evidence process of the server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn, Protocol
 
 from shiftboss.errors import EvidenceUnavailable
@@ -22,11 +22,13 @@ from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
 
 
 class Evidence(Protocol):
-    """`own_repo` is the repository that the server runs in, if any. `public_key` verifies the
-    signatures of receipts."""
+    """`own_repo` is the repository that the server runs in, if any. `public_key` verifies what is
+    signed from now on; it is empty if nothing can be."""
 
     own_repo: str | None
-    public_key: str
+
+    @property
+    def public_key(self) -> str: ...
 
     async def survey(
         self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
@@ -79,6 +81,11 @@ class Evidence(Protocol):
 
     async def verify(self, job: VerificationJob) -> Verdict:
         """Raises UnknownRepo or EvidenceUnavailable if the claim cannot be checked."""
+        ...
+
+    def replace_key(self, retired: Collection[str]) -> bool:
+        """Sign with another key if the own one is among the retired; whether it was. Reads and
+        writes files. Raises EvidenceUnavailable if there is no other one."""
         ...
 
     def sign(self, body: ReceiptBody) -> SignedReceipt: ...

@@ -5,7 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections import Counter
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -28,6 +32,11 @@ from shiftboss.protocol.receipts import (
 
 M = TypeVar("M", bound=BaseModel)
 RECEIPT_BYTES_MAX: Final = 32 * 2**20
+# More than any deployment has had.
+KEYS_MAX: Final = 1000
+_PUBLIC_KEY: Final = re.compile(
+    "-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL | re.ASCII
+)
 RECEIPT_FORMATS: Final = (RECEIPT_FORMAT_1, RECEIPT_FORMAT_2, RECEIPT_FORMAT)
 
 
@@ -59,15 +68,12 @@ def parse_exactly(model: type[M], text: bytes, what: str) -> M:
 def verify_receipt(
     signed: SignedReceipt, public_pem: str, handoff: WorkerHandoff | None = None
 ) -> None:
-    """Raises InvalidReceipt unless the key signed this receipt, and the receipt contradicts neither
-    itself nor the handoff, if that is given."""
-    key = public_key(public_pem)
-    if signed.key_id != key_id_of(key):
-        raise InvalidReceipt(
-            f"The receipt names the key {signed.key_id}, but this key is {key_id_of(key)}",
-            field="key_id",
-            hint="give the public key of the server that signed the receipt",
-        )
+    """Raises InvalidReceipt unless the key that the receipt names, one of `public_pem`, signed it,
+    and the receipt contradicts neither itself nor the handoff, if that is given."""
+    keys = public_keys(public_pem)
+    key = keys.get(signed.key_id)
+    if key is None:
+        raise unknown_key(f"The receipt names the key {signed.key_id}", keys, "key_id")
     verify_signature(key, signed.signature, signed_bytes(signed.receipt))
     check_facts(signed.receipt)
     if handoff is not None:
@@ -123,6 +129,24 @@ def _is_consistent(check: ReceiptCheck) -> bool:
 def _check_handoff(body: ReceiptBody, handoff: WorkerHandoff) -> None:
     if handoff.contract != body.contract or handoff_hash(handoff) != body.contract_hash:
         raise InvalidReceipt("The receipt is about another handoff", field="contract_hash")
+
+
+def unknown_key(statement: str, keys: Collection[str], field: str) -> InvalidReceipt:
+    given = f"this key is {next(iter(keys))}" if len(keys) == 1 else f"these are {', '.join(keys)}"
+    return InvalidReceipt(
+        f"{statement}, but {given}",
+        field=field,
+        hint="give the public key of the server that signed the receipt",
+    )
+
+
+@lru_cache(maxsize=16)
+def public_keys(pem: str) -> Mapping[str, Ed25519PublicKey]:
+    """The keys in the text, one or several, by their ids. Raises InvalidReceipt if there is none,
+    or one that is no Ed25519 key."""
+    texts = _PUBLIC_KEY.findall(pem)[:KEYS_MAX] or [pem]
+    keys = [public_key(text) for text in texts]
+    return MappingProxyType({key_id_of(key): key for key in keys})
 
 
 def public_key(pem: str) -> Ed25519PublicKey:

@@ -17,6 +17,7 @@ from shiftboss.protocol.bus import (
     Title,
     WorkerName,
 )
+from shiftboss.protocol.deployment.keys import KeyView
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
@@ -309,7 +310,8 @@ class ReceiptRequest(BusRequest):
 
 
 class ReceiptAnswer(Answer):
-    """The signed receipt, and the public key to verify it with."""
+    """The signed receipt, and the public key to verify it with: that of the server that signed it.
+    It is empty if the store does not have it."""
 
     signed_receipt: dict[str, Any]
     public_key: str
@@ -352,11 +354,13 @@ class ReceiptLine(Answer):
 
 
 class ReceiptList(Answer):
-    """`public_key` verifies these receipts and later ones."""
+    """`keys` are those that have signed receipts; a receipt names its own. `public_key` is the one
+    that the server signs with now."""
 
     receipts: list[ReceiptLine]
     next_after: str | None
     public_key: str
+    keys: list[KeyView]
 
 
 class TakeClaimRequest(BusRequest):

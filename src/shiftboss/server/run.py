@@ -94,6 +94,8 @@ class ServerSettings(NamedTuple):
     # The folder of keys, mirrors and checkouts; None: the one of the database file.
     state: str | Path | None = None
     operator_token: str | None = None
+    # The file of the signing key, which several servers may share; None: that of the state folder.
+    key_file: str | Path | None = None
     verifies: bool = True
     # The policy file; None: the one of the folder that the server is started in.
     policy: str | Path | None = None
@@ -228,7 +230,9 @@ def serve(
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
     listening = _listen(settings)
-    app = _app(settings, certificates, forwarding)
+    host, port = listening.getsockname()[:2]
+    address = _address(host, port, certificates)
+    app = _app(settings, certificates, forwarding, address)
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
     if certificates is not None:
@@ -249,8 +253,6 @@ def serve(
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
-    host, port = listening.getsockname()[:2]
-    address = _address(host, port, certificates)
     record = ServerRecord(_local_address(host, port, certificates), os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     on_stopping = partial(remove_server_file, folder, record)
@@ -265,6 +267,11 @@ def serve(
         warn_about_credentials(app.coordinator.active_policy)
         log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
+    def give_up(error: ShiftbossError) -> None:
+        app.start_error = error
+        server.should_exit = True
+
+    app.coordinator.presence.on_outdated = give_up
     app.on_started = announce
     try:
         server.run(sockets=[listening])
@@ -308,11 +315,14 @@ def _refuse_without_token(settings: ServerSettings) -> None:
 
 
 def _app(
-    settings: ServerSettings, certificates: Certificates | None, forwarding: Forwarding
+    settings: ServerSettings,
+    certificates: Certificates | None,
+    forwarding: Forwarding,
+    address: str,
 ) -> App:
     folder = settings.state_folder
     try:
-        evidence = EvidenceProxy(folder, _own_repo())
+        evidence = EvidenceProxy(folder, _own_repo(), _key_file(settings))
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(
@@ -334,7 +344,7 @@ def _app(
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
-    return App(
+    app = App(
         coordinator,
         settings.token,
         operator,
@@ -343,6 +353,32 @@ def _app(
         forwarding,
         needs_token=settings.requires_tokens,
     )
+    presence = coordinator.presence
+    presence.address = settings.public_url or address
+    presence.facts |= {
+        "operator_token": app.guard.tokens.operator_digest,
+        "token": app.guard.tokens.shared_digest,
+    }
+    folders = {"database": settings.database_folder, "state folder": folder}
+    coordinator.deployment.folders = {
+        what: path for what, path in folders.items() if path is not None
+    }
+    return app
+
+
+def _key_file(settings: ServerSettings) -> Path | None:
+    if settings.key_file is None:
+        return None
+    path = Path(settings.key_file).resolve()
+    if not path.parent.is_dir():
+        raise CannotStart(
+            f"there is no folder {path.parent} for the key file",
+            field="key_file",
+            hint="create it, or give the path of a file in an existing folder",
+        )
+    if not path.exists():
+        log.warning("there is no key file %s: it gets a new key", path)
+    return path
 
 
 def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -> Reloads:

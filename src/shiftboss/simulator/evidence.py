@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
@@ -102,6 +102,10 @@ class SimulatedEvidence:
         if (commit.repo, commit.task_id) != (job.repo, job.bead_id):
             return _verdict(job, commit.sha, "the commit does not belong to this task")
         return _verdict(job, commit.sha, None if commit.is_good else "the work is not done")
+
+    def replace_key(self, retired: Collection[str]) -> bool:
+        del retired
+        return False
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
         return simulated_key().sign(body)

@@ -38,6 +38,7 @@ class SimulatedStore:
     the disk and the connection take. `on_crash` is called when the server dies in a commit."""
 
     name = "simulated"
+    schema_version = 0
 
     def __init__(
         self,

@@ -429,6 +429,8 @@ class Store(Transactions, Protocol):
     name: str
     # Whether other servers may use the same database.
     shared: bool
+    # The newest schema that this program knows.
+    schema_version: int
 
     async def open(
         self,

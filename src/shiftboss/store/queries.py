@@ -7,7 +7,8 @@ Parameters are written `:like_this`. A query of a dialect replaces the common on
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import itemgetter
@@ -60,6 +61,8 @@ def _parameters_in_order(names: list[str]) -> Callable[[Mapping[str, object]], t
     return lambda parameters: tuple(parameters[name] for name in names)
 
 
+# Such a migration can be made while servers of the version before are up, and they work on.
+_OLDER_GO_ON = re.compile(r"^-- older servers: go on\s*$", re.MULTILINE)
 _RIGHT_VERSION = "use the version of shiftboss that wrote it, or a later one"
 
 
@@ -70,10 +73,30 @@ def load_migrations(dialect: str) -> list[tuple[int, str]]:
     return sorted((int(item.name[:4]), item.read_text(encoding="utf-8")) for item in scripts)
 
 
-def check_schema_version(version: int, migrations: list[tuple[int, str]]) -> None:
-    """Refuse a database that a later version of the program has migrated."""
+@cache
+def latest_schema_version(dialect: str) -> int:
+    folder: Traversable = files("shiftboss.store") / dialect / "migrations"
+    return max(int(item.name[:4]) for item in folder.iterdir() if item.name.endswith(".sql"))
+
+
+def stops_older_servers(text: str) -> bool:
+    """Whether servers that do not know this migration cannot work with its tables. A migration that
+    they can work with says so: `-- older servers: go on`."""
+    return _OLDER_GO_ON.search(text) is None
+
+
+def works_since(migrations: Sequence[tuple[int, str]]) -> int:
+    """The oldest schema version whose servers can work with all of these."""
+    return max((number for number, text in migrations if stops_older_servers(text)), default=0)
+
+
+def check_schema_version(
+    version: int, migrations: Sequence[tuple[int, str]], supported_since: int | None = None
+) -> None:
+    """Refuse a database that a later version of the program has migrated, unless that says that
+    servers like this one can work with it: `supported_since`."""
     known = migrations[-1][0]
-    if version > known:
+    if version > known and (supported_since is None or supported_since > known):
         raise SchemaMismatch(
             f"the database has schema version {version}; this program supports up to {known}",
             hint=_RIGHT_VERSION,

@@ -24,6 +24,17 @@ pytestmark = pytest.mark.anyio
 NAME = "z.ai1"
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 class BrokenBuildError(Exception):
     pass
 

@@ -18,6 +18,7 @@ from tests.acceptance.handoffs.contract_fixtures import (
 from tests.commands import Done, shiftboss
 from tests.forge import REPOSITORY, TOKEN, running_forge
 from tests.repos import Repo
+from tests.running import RunningServer
 
 Findings = dict[str, list[dict[str, Any]]]
 
@@ -66,7 +67,8 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
         systemctl="#!/bin/sh\n",
         journalctl="#!/bin/sh\n",
     )
-    done = server.run("doctor", PATH=path, COLUMNS="300")
+    operator = (server.folder / "state" / "operator-token").read_text().strip()
+    done = server.run("doctor", PATH=path, COLUMNS="300", SHIFTBOSS_OPERATOR_TOKEN=operator)
     assert (done.code, done.err) == (0, ""), done
     rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
     assert {row[1] for row in rows} == {"ok"}
@@ -74,6 +76,10 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
         *(
             "server",
             "store",
+            "servers",
+            "keys",
+            "disk",
+            "disk",
             "policy",
             "policy",
             "git",
@@ -187,6 +193,33 @@ def test_an_unreachable_forge_and_a_revoked_token_are_reported_without_showing_t
         assert [one["level"] for one in down] == ["problem", "problem"]
         assert "answered 502" in down[0]["message"]
         assert "runners reconnect by themselves. Do not restart CI runs" in down[0]["todo"]
+
+
+@pytest.mark.requirement("CC-19")
+def test_the_server_is_asked_about_its_forges_and_not_the_caller(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The caller has the token, and the server does not."""
+    (tmp_path / ".shiftboss").mkdir()
+    with running_forge("forgejo-new") as forge:
+        forge.accepted_token = TOKEN
+        ci = {"provider": "forgejo", "url": forge.url, "repository": REPOSITORY}
+        ci["token_variable"] = "FORGE_TOKEN"
+        policy = write_policy(tmp_path, one={"url": "https://x", "ci": ci})
+        server = RunningServer(tmp_path / ".shiftboss" / "shiftboss.db", policy=str(policy))
+        try:
+            url = server.start().url
+            done = shiftboss("doctor", "--json", url=url, folder=tmp_path, FORGE_TOKEN=TOKEN)
+            (finding,) = found_in(done)["forge"]
+            assert "there is no token in $FORGE_TOKEN" in finding["message"]
+            elsewhere = tmp_path_factory.mktemp("elsewhere")
+            done = shiftboss("doctor", "--json", url=url, folder=elsewhere)
+            findings = found_in(done)
+            for check in ("servers", "forge"):
+                assert levels(findings, check) == ["warning"]
+                assert "was not asked" in findings[check][0]["message"]
+        finally:
+            server.close()
 
 
 @pytest.mark.requirement("CC-19")

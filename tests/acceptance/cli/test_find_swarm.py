@@ -22,6 +22,17 @@ from tests.running import RunningServer
 pytestmark = pytest.mark.requirement("OWN-11")
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 def run(server: RunningServer, *arguments: str) -> Done:
     token = (Path(server.database).parent / "operator-token").read_text().strip()
     return shiftboss(*arguments, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=token)

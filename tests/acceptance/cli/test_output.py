@@ -25,6 +25,17 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
+@pytest.fixture
 def busy_server(server: RunningServer, client: Client) -> RunningServer:
     """A swarm with a worker in every state."""
     client.create_swarm(swarm_id=SWARM, feature="Sign in with a key, and " * 6)

@@ -91,7 +91,7 @@ def test_without_a_key_the_servers_key_is_used_and_the_server_named(
     done = shiftboss("receipt", "verify", str(exported), url=accepted.url)
     assert done.code == 0
     assert done.out.splitlines()[-1] == (
-        f"the key came from {accepted.url}; with --key you need not trust a server"
+        f"the keys came from {accepted.url}; with --key you need not trust a server"
     )
 
 

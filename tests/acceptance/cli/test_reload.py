@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import Client
+from tests.commands import shiftboss
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -62,6 +63,8 @@ def test_tokens_are_rotated_without_a_restart(
         assert status_with(server, NEW) == 401
         hang_up(server, "1 added, 0 removed, 2 accepted now")
         assert {status_with(server, token) for token in (OLD, NEW)} == {200}
+        asked = shiftboss("status", "--token-file", str(file), url=server.url)
+        assert asked.code == 0, asked.err
         file.write_text("")
         hang_up(server, "tokens stays as it was")
         assert status_with(server, NEW) == 200

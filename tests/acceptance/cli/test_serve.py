@@ -155,7 +155,7 @@ def test_a_token_file_that_others_can_read_is_refused(
 
 
 @pytest.mark.requirement("SW-13")
-@pytest.mark.parametrize("content", [b"", b" \n", b"two\nlines", "Größe".encode(), b"\xff\x00"])
+@pytest.mark.parametrize("content", [b"", b" \n", b"a\0b\nc", "Größe".encode(), b"\xff\x00"])
 def test_a_token_file_without_a_usable_token_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)

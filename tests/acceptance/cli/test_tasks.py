@@ -19,6 +19,17 @@ UNKNOWN = (
 )
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 def issue(bead_id: str, **members: object) -> str:
     return json.dumps({"id": bead_id, "title": f"Title of {bead_id}", "status": "open"} | members)
 

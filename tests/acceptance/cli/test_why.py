@@ -21,6 +21,17 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.requirement("OWN-11")
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 class Operator:
     """Asks why, and follows the advice as it is printed."""
 

@@ -16,11 +16,20 @@ from tests.acceptance.swarms.packets import (
     register_body,
 )
 from tests.client import Client
+from tests.running import RunningServer
 
 
 @pytest.fixture
-def registered(client: Client) -> Iterator[Client]:
-    """A swarm with one worker, which no request of the test may change."""
+def registered(shared_server: RunningServer) -> Iterator[Client]:
+    """A swarm with one worker, which no request of any test may change."""
+    client = Client(shared_server.url)
+    try:
+        yield from _unchanged(client)
+    finally:
+        client.close()
+
+
+def _unchanged(client: Client) -> Iterator[Client]:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     before = client.status(SWARM)

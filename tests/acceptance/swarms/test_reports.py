@@ -25,9 +25,9 @@ WIRE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 @pytest.fixture
-def swarm(any_client: Client) -> Client:
-    any_client.create_swarm(swarm_id=SWARM)
-    return any_client
+def swarm(shared_any_client: Client) -> Client:
+    shared_any_client.create_swarm(swarm_id=SWARM)
+    return shared_any_client
 
 
 @pytest.mark.requirement("SW-01")
@@ -467,7 +467,9 @@ def test_swarms_created_without_an_id_get_different_ids(any_client: Client) -> N
 
 
 @pytest.mark.requirement("SW-01")
-def test_a_restart_forgets_nothing(swarm: Client, any_server: RunningServer) -> None:
+def test_a_restart_forgets_nothing(any_client: Client, any_server: RunningServer) -> None:
+    swarm = any_client
+    swarm.create_swarm(swarm_id=SWARM)
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body())
     accepted(swarm, "error", error_body(error_type="rate_limit"))

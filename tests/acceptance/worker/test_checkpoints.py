@@ -22,6 +22,17 @@ pytestmark = pytest.mark.anyio
 BASE = {"packet_id": 1, "packet_name": "backend-api", "tasks_total": 10}
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 def without_time(worktree: Path) -> dict[str, Any]:
     """The checkpoint, with its timestamp checked and removed."""
     found = checkpoint(worktree)

@@ -15,6 +15,17 @@ LIFE = ["swarm_created", "worker_registered", "progress_update"]
 FULL_LIFE = [*LIFE, "worker_complete", "swarm_complete", "worker_error"]
 
 
+@pytest.fixture
+def server(shared_server: RunningServer, shared_client: Client) -> RunningServer:
+    """Of all tests of this module; each begins without a swarm."""
+    return shared_server
+
+
+@pytest.fixture
+def client(shared_client: Client) -> Client:
+    return shared_client
+
+
 @pytest.mark.requirement("SW-02")
 def test_the_snippet_of_method_1_runs_as_written(
     server: RunningServer, client: Client, tmp_path: Path

@@ -286,7 +286,8 @@ async def open_contract(
     coordinator = Coordinator(
         store_at(address), evidence, clock=clock, verifies=False, policy=rules
     )
-    coordinator._duties.clear()
+    coordinator.everywhere.duties.clear()
+    coordinator.on_leader.duties.clear()
     await coordinator.start()
     try:
         yield ContractFixture(coordinator, clock, repo, evidence, rules, commits)

@@ -301,10 +301,10 @@ async def test_duties_begin_with_the_first_policy(sqlite_path: str, files: list[
     """A server without repos in its policy times no tasks; one is applied while it runs."""
     clock = StillClock()
     coordinator = Coordinator(store_at(sqlite_path), clock=clock)
-    watchers = [
-        duty for duty in coordinator._duties if isinstance(duty, TimeoutWatcher | CascadeWatcher)
-    ]
-    coordinator._duties.clear()
+    duties = coordinator.on_leader.duties
+    watchers = [duty for duty in duties if isinstance(duty, TimeoutWatcher | CascadeWatcher)]
+    duties.clear()
+    coordinator.everywhere.duties.clear()
     await coordinator.start()
     try:
         bus = BusFixture(coordinator, clock)

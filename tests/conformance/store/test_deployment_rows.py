@@ -9,7 +9,7 @@ import pytest
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.access.tokens import StoredToken
-from shiftboss.rules.deployment.records import DeploymentServer, SigningKey, StoredPolicy
+from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.opening import store_at
 from shiftboss.store.port import Transaction
@@ -65,7 +65,7 @@ async def test_tokens_are_found_by_name_until_they_are_revoked(store: OpenStore)
 
 
 async def test_signing_keys_are_added_once_and_retired_once(store: OpenStore) -> None:
-    key = SigningKey("k1", "pem", 1, "server-1")
+    key = StoredKey("k1", "pem", 1, "server-1")
     assert await store.write(lambda tx: tx.add_signing_key(key), "")
     again = key._replace(public_key="other")
     assert not await store.write(lambda tx: tx.add_signing_key(again), "")

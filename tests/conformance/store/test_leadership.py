@@ -39,8 +39,10 @@ class Candidate:
 
     async def _duties(self) -> None:
         self.leads, self.begun = True, self.begun + 1
+        self.fails = asyncio.Event()
         try:
-            await asyncio.Event().wait()
+            await self.fails.wait()
+            raise RuntimeError("a duty that nobody expected to end")
         finally:
             self.leads = False
 
@@ -100,6 +102,22 @@ async def test_a_leader_that_loses_its_connection_stops_and_one_server_continues
         await eventually(lambda: not first.leads or first.begun == 2, "the duties are given up")
         await eventually(lambda: one.leads or other.leads, "one of them has the duties again")
         assert not (one.leads and other.leads)
+
+
+@pytest.mark.requirement("OWN-05")
+async def test_a_leader_whose_duties_end_with_an_error_gives_up_the_lead(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with candidate(postgres_url, 1.0) as one, candidate(postgres_url, 1.0) as other:
+        await eventually(lambda: one.leads or other.leads, "somebody has the duties")
+        first, second = (one, other) if one.leads else (other, one)
+        first.fails.set()
+        await eventually(lambda: second.leads, "the other has taken over")
+        assert "the lead is given up" in caplog.text
+    async with candidate(postgres_url, 1.0) as alone:
+        await eventually(lambda: alone.leads, "the only server has the duties")
+        alone.fails.set()
+        await eventually(lambda: alone.begun == 2, "it starts them again")
 
 
 async def test_schemas_of_one_database_have_separate_leaders(postgres_url: str) -> None:

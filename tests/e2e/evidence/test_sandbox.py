@@ -29,6 +29,7 @@ from shiftboss.evidence.commands.sandbox import (
     contain,
     find_backend,
     mounts_of,
+    secret_paths,
     state_paths,
 )
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
@@ -469,3 +470,13 @@ async def test_no_key_of_a_criterion_is_left_for_the_next(contained: Contained) 
     assert left.output_tail == "True True\n"
     assert (await contained.python(f"{KEYRINGS}\nprint(finds_key())")).output_tail == "False\n"
     assert not ours["finds_key"]()
+
+
+def test_a_key_file_elsewhere_is_hidden_from_commands(tmp_path: Path) -> None:
+    state, elsewhere = tmp_path / ".shiftboss", tmp_path / "secrets" / "key.pem"
+    inside = state / "key.pem"
+    for file in (elsewhere, inside):
+        file.parent.mkdir()
+        file.write_text("key")
+    # In a folder that is hidden as a whole there is no file to hide.
+    assert secret_paths(state, [elsewhere, inside]) == [state, elsewhere]

@@ -64,6 +64,7 @@ RULES_IN_CODE: Final = (
     "verdict",
     "swarm_id",
     "body",
+    "public_key",
 )
 
 

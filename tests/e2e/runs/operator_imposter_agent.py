@@ -21,9 +21,11 @@ MARKS = Path(os.environ["PLAN_AGENT_MARKS"])
 WAIT_SECONDS = 60
 
 
-def post(path: str, operator: str, **members: object) -> int:
+def post(path: str, operator: str, /, own: object = None, **members: object) -> int:
     body = json.dumps({"swarm_id": SWARM, "bead_id": TASK, **members}).encode()
     headers = {"Content-Type": "application/json", "Shiftboss-Operator": operator}
+    if own is not None:
+        headers["Authorization"] = f"Bearer {own}"
     request = Request(f"{os.environ['SHIFTBOSS_URL']}{path}", body, headers)
     try:
         with urlopen(request, timeout=60) as answer:
@@ -43,6 +45,18 @@ def possible_tokens() -> set[str]:
     }
 
 
+def harm_others(own: str) -> list[int]:
+    """What the agent can do with the token that it was given."""
+    return [
+        post("/bus/show_task", "", own),
+        post("/bus/worker_done", "", own, bead_id="waived"),
+        post("/bus/task_failed", "", own, bead_id="waived", reason="ha"),
+        post("/bus/cancel_task", "", own, bead_id="waived"),
+        post("/bus/set_budget", "", own, tokens=1),
+        post("/operator/waive", own, own, check="scope", reason="mine"),
+    ]
+
+
 def impersonate_operator() -> None:
     waive = {"check": "scope", "reason": "mine", "granted_by": "me"}
     statuses = [post("/operator/waive", token, **waive) for token in ["", *possible_tokens()]]
@@ -51,6 +65,7 @@ def impersonate_operator() -> None:
     found = [str(path) for path in MARKS.parent.rglob("operator-token")]
     attempt = {"waives": sorted(set(statuses)), "spawned": spawned, "found": found}
     attempt["variables"] = [name for name in os.environ if "OPERATOR" in name]
+    attempt["with own token"] = harm_others(os.environ["SHIFTBOSS_TOKEN"])
     (MARKS / "imposter").write_text(json.dumps(attempt))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -50,6 +52,14 @@ def waive(project: ProjectWithOperator, run: PlanRun) -> None:
     assert TOKEN.encode() not in Path(f"/proc/{run.pid}/cmdline").read_bytes()
 
 
+def ended_tokens(project: ProjectWithOperator) -> set[str]:
+    """The names of the agents' tokens, all of which are revoked."""
+    with closing(sqlite3.connect(project.folder / ".shiftboss" / "shiftboss.db")) as database:
+        rows = database.execute("SELECT name, role, task_id, revoked_at_ms FROM tokens").fetchall()
+    assert {(role, revoked is not None) for _, role, _, revoked in rows} == {("worker", True)}
+    return {name for name, *_ in rows}
+
+
 def test_an_agent_cannot_waive_its_own_check_and_a_waiver_is_logged(
     project: ProjectWithOperator,
 ) -> None:
@@ -60,7 +70,9 @@ def test_an_agent_cannot_waive_its_own_check_and_a_waiver_is_logged(
     assert (outcome["landed"], outcome["failed"]) == (["waived"], ["thief"])
 
     attempt = json.loads((project.marks / "imposter").read_text())
+    assert attempt.pop("with own token") == [200, 403, 403, 403, 403, 403]
     assert attempt == {"waives": [403], "spawned": 403, "found": [], "variables": []}
+    assert ended_tokens(project) == {"agent:thief", "agent:waived"}
     assert not (project.repo / "foreign_thief.py").exists()
     assert (project.repo / "foreign_waived.py").exists()
 

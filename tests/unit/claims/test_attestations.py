@@ -206,12 +206,12 @@ def test_the_note_of_an_accepted_commit_has_its_receipt() -> None:
     other_server = line(body(receipt_id="r-2"), OTHER_KEY)
     text = note(b"Looks good to me {}", other_server, b'{"payloadType": "signatures"', ENVELOPE)
     (proven,) = verify_note(text, COMMIT, KEY.public_pem)
-    assert proven == (BODY, None)
+    assert proven == (BODY, None, KEY.key_id)
 
 
 def test_the_note_of_a_squash_names_the_receipt_of_what_was_squashed() -> None:
     (proven,) = verify_note(note(line(LANDING), ENVELOPE), SQUASH, KEY.public_pem)
-    assert proven == (BODY, LANDING)
+    assert proven == (BODY, LANDING, KEY.key_id)
 
 
 def _renamed(**members: str) -> LandingBody:
@@ -250,3 +250,15 @@ def test_a_changed_envelope_in_a_note_is_refused() -> None:
     )
     with pytest.raises(InvalidReceipt, match="signature is wrong"):
         verify_note(note(forged), COMMIT, KEY.public_pem)
+
+
+def test_the_note_and_the_receipt_of_two_servers_verify_with_both_keys() -> None:
+    keys = OTHER_KEY.public_pem + KEY.public_pem
+    other = line(BODY, OTHER_KEY)
+    (proven,) = verify_note(note(other, ENVELOPE), COMMIT, keys)
+    assert proven == (BODY, None, KEY.key_id)
+    squash = note(line(LANDING), ENVELOPE, line(LANDING, OTHER_KEY), other)
+    (proven,) = verify_note(squash, SQUASH, keys)
+    assert (proven.receipt, proven.landing) == (BODY, LANDING)
+    for envelope in (other, ENVELOPE):
+        assert verify_envelope(read_envelope(envelope), keys) == BODY

@@ -102,7 +102,8 @@ class Client:
         operator_token: str | None = None,
         looked_in: Path | None = None,
     ) -> None:
-        self._urls = {one: _parse_address(one) for one in split_addresses(address) or [address]}
+        given = split_addresses(address) or [address]
+        self._urls = {one.rstrip("/"): _parse_address(one) for one in given}
         self._addresses = Addresses(list(self._urls))
         self._looked_in = looked_in
         self._token = token if isinstance(token, TokenSource) else TokenSource(token, None, "")

@@ -24,6 +24,27 @@ def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
     return bus_pages(client, "list_receipts", DEFAULT_SWARM, limit)
 
 
+def keys_of(client: Client) -> list[dict[str, Any]]:
+    """The keys that have signed receipts, the oldest first. They come with every list."""
+    keys: list[dict[str, Any]] = parse_answer(receipt_pages(client, 1)[0], "keys")["keys"]
+    return keys
+
+
+def check_not_retired(proven: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
+    """Whoever has stolen a key can sign with it after it was retired. Raises InvalidReceipt."""
+    from shiftboss.rules.deployment.keys import is_signed_after
+
+    retired_at = {key["key_id"]: key["retired_at"] for key in keys if key.get("retired_at")}
+    for facts in proven:
+        end = retired_at.get(facts["key_id"])
+        if end is not None and is_signed_after(facts["accepted_at"], end):
+            raise InvalidReceipt(
+                f"The key {facts['key_id']} was retired at {end}, before the receipt was accepted "
+                f"at {facts['accepted_at']}",
+                field="key_id",
+            )
+
+
 def public_key_of(client: Client) -> str:
     """The key that verifies the server's receipts. It comes with every list of them."""
     pem: str = parse_answer(receipt_pages(client, 1)[0], "public_key")["public_key"]
@@ -59,14 +80,15 @@ def proven_by_file(content: bytes, pem: str) -> list[dict[str, Any]]:
     if not attestations.is_envelope(content):
         signed = read_receipt(content)
         verify_receipt(signed, pem)
-        return [_facts(signed.receipt, pem)]
-    body = attestations.verify_envelope(attestations.read_envelope(content), pem)
+        return [_facts(signed.receipt, signed.key_id)]
+    envelope = attestations.read_envelope(content)
+    body = attestations.verify_envelope(envelope, pem)
     if isinstance(body, LandingBody):
         raise InvalidReceipt(
             f"This is the landing of the receipt {body.receipt_id}, not the receipt",
             hint=f"shiftboss receipt verify --commit {body.landed_as}",
         )
-    return [_facts(body, pem)]
+    return [_facts(body, attestations.signer_of(envelope, pem))]
 
 
 def proven_by_note(content: bytes, commit: str, pem: str) -> list[dict[str, Any]]:
@@ -74,18 +96,15 @@ def proven_by_note(content: bytes, commit: str, pem: str) -> list[dict[str, Any]
     from shiftboss.evidence.attestations import verify_note
 
     return [
-        _facts(noted.receipt, pem)
+        _facts(noted.receipt, noted.key_id)
         | ({} if noted.landing is None else {"landed_as": commit, "target": noted.landing.target})
         for noted in verify_note(content, commit, pem)
     ]
 
 
-def _facts(body: ReceiptBody, pem: str) -> dict[str, Any]:
-    from shiftboss.evidence.keys import key_id_of
-    from shiftboss.evidence.receipt_verification import public_key
-
+def _facts(body: ReceiptBody, key_id: str) -> dict[str, Any]:
     return {
-        "key_id": key_id_of(public_key(pem)),
+        "key_id": key_id,
         "receipt_id": body.receipt_id,
         "swarm_id": body.swarm_id,
         "bead_id": body.bead_id,

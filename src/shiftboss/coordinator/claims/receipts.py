@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
+from shiftboss.coordinator.deployment.keys import key_view
 from shiftboss.coordinator.runs.landings import accepted_commits
 from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff, UnknownReceipt, UnknownTask
 from shiftboss.evidence.port import Evidence
@@ -22,6 +24,7 @@ from shiftboss.protocol.receipts import SignedReceipt
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of
+from shiftboss.rules.deployment.records import StoredKey
 from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.handoff_port import ReceiptRow
@@ -34,23 +37,31 @@ class ReceiptService:
         self._evidence = evidence
 
     async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
-        row = await self._find(request)
+        reader = CURRENT_ACTOR.get()
+
+        def read(tx: Transaction) -> tuple[dict[str, Any], StoredKey | None]:
+            signed = json.loads(_find(tx, request.swarm_id, request.bead_id, reader).body)
+            return signed, tx.signing_key(signed["key_id"])
+
+        signed, key = await self._store.read(read)
         return ReceiptAnswer(
-            signed_receipt=json.loads(row.body), public_key=self._evidence.public_key
+            signed_receipt=signed, public_key="" if key is None else key.public_key
         )
 
     async def list_receipts(
         self, request: ListReceiptsRequest, _key: str | None = None
     ) -> ReceiptList:
         reader = CURRENT_ACTOR.get()
-        rows = await self._store.read(
-            lambda tx: tx.receipts_after(_parse_page_mark(request.after), request.limit)
+        after = _parse_page_mark(request.after)
+        rows, keys = await self._store.read(
+            lambda tx: (tx.receipts_after(after, request.limit), tx.signing_keys())
         )
         full = len(rows) == request.limit
         return ReceiptList(
             receipts=[_receipt_line(row) for row in rows if reader.sees(row.swarm_id)],
             next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
             public_key=self._evidence.public_key,
+            keys=[key_view(key) for key in keys],
         )
 
     async def export_receipt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 from shiftboss.errors import InvalidRequest, PolicyChanging, UnknownRepo
@@ -18,6 +19,11 @@ class _Version(NamedTuple):
     settings: Policy
     graph: RepoGraph
     by_folder: dict[str, str]
+
+
+def policy_hash(policy: Policy) -> str:
+    """The same for files that mean the same."""
+    return sha256(policy.model_dump_json().encode()).hexdigest()
 
 
 class ActivePolicy:

@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.evidence.ci.credentials import read_webhook_secret
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
 from shiftboss.evidence.ci.webhooks import Webhook, parse_webhook
@@ -36,6 +37,7 @@ class Webhooks:
         self._clock = clock
         self._policy = policy
         self._wake = wake
+        self.last_seen = LastSeen()
         self._received: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
 
     async def receive(self, repo: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
@@ -45,6 +47,7 @@ class Webhooks:
         ci = repo_policy.ci if repo_policy is not None else CiPolicy()
         secret = await asyncio.to_thread(read_webhook_secret, ci)
         webhook = parse_webhook(ci.provider, headers, body, secret)
+        self.last_seen.note(repo, self._clock())
         digest = sha256(f"{repo}\0".encode() + body).digest()
         if self._received.get(digest) is not None:
             return _no_looks("repeated", "the same body was received before")

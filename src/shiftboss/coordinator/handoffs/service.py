@@ -11,6 +11,8 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
+from shiftboss.coordinator.deployment.keys import signed_in
+from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import (
     disputes,
@@ -102,6 +104,7 @@ class HandoffService:
         self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
+        self.verifiers_seen = LastSeen()
         # When each verifier was last noted: they ask more often than that has to be stored.
         self._noted_ms: dict[str, int] = {}
         for kind in TAKABLE:
@@ -299,6 +302,7 @@ class HandoffService:
         self, request: TakeClaimRequest, _key: str | None = None
     ) -> TakeClaimAnswer:
         """Wait until there is a claim to verify, or until the timeout."""
+        self.verifiers_seen.note(request.verifier, self._clock())
         taker = asyncio.Event()
         self._takers.add(taker)
         try:
@@ -379,11 +383,17 @@ class HandoffService:
     ) -> VerdictAnswer:
         key = (request.swarm_id, request.bead_id, request.claim_id)
         now_ms = self._clock()
-        sign = self._evidence.sign
         if request.verdict is not None:
             verdict = _parse_verdict(request.verdict)
             state = await self._store.write(
-                lambda tx: verdicts.settle(tx, key, request.verifier, verdict, sign, now_ms),
+                lambda tx: verdicts.settle(
+                    tx,
+                    key,
+                    request.verifier,
+                    verdict,
+                    partial(signed_in, tx, evidence=self._evidence, now_ms=now_ms),
+                    now_ms,
+                ),
                 request.swarm_id,
             )
         else:

@@ -48,6 +48,7 @@ class StoreReport(NamedTuple):
     events: int
     receipts: int
     broken: list[BrokenInvariant]
+    receipts_verified: bool = False
 
 
 def check_swarm(facts: SwarmFacts, store: StoreFacts) -> list[BrokenInvariant]:
@@ -68,9 +69,12 @@ def check_shared(store: StoreFacts, graph: RepoGraph | None = None) -> list[Brok
 def check_store(
     tx: Transaction, public_key: str | None, graph: RepoGraph | None = None
 ) -> StoreReport:
-    """Check a store at rest, one swarm after the other. Without a key, receipts are not verified.
+    """Check a store at rest, one swarm after the other. Receipts are verified with the keys in
+    `public_key`; None: with those of the store. Without any key, they are not verified.
     `graph` is that of the policy: which repo depends on which."""
     store = read_store(tx)
+    if public_key is None:
+        public_key = "".join(key.public_key for key in tx.signing_keys())
     broken = check_shared(store, graph)
     tasks = event_count = receipts = 0
     for swarm_id in store.swarm_ids:
@@ -82,10 +86,10 @@ def check_store(
         if events.is_complete_log(facts):
             broken += events.state_equals_fold(facts, events.fold_swarm(tx, swarm_id))
         rows = [row for rows in facts.receipts.values() for row in rows]
-        if public_key is not None:
+        if public_key:
             invalid = (claims.unverified_receipt(row, public_key) for row in rows)
             broken += [found for found in invalid if found is not None]
         tasks += len(facts.tasks)
         event_count += facts.events.total
         receipts += len(rows)
-    return StoreReport(len(store.swarm_ids), tasks, event_count, receipts, broken)
+    return StoreReport(len(store.swarm_ids), tasks, event_count, receipts, broken, bool(public_key))

@@ -123,6 +123,20 @@ def state_paths(folder: Path) -> list[Path]:
     return [path for pattern in _STATE for path in folder.glob(pattern)]
 
 
+def secret_paths(folder: Path, files: Sequence[Path]) -> list[Path]:
+    """The same, and files that are elsewhere. In an empty folder there is nothing to hide."""
+    hidden = state_paths(folder)
+    empty = {os.path.realpath(path) for path in (*hidden, *_usual_secrets()) if path.is_dir()}
+    return [
+        *hidden,
+        *(
+            file
+            for file in files
+            if empty.isdisjoint(map(str, Path(os.path.realpath(file)).parents))
+        ),
+    ]
+
+
 def _usual_secrets() -> list[Path]:
     """With the checkouts of all servers of this user, the work trees of all agents, and the state
     of a server in the home folder."""

@@ -96,13 +96,14 @@ class EvidenceConnection:
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_evidence_process(folder: Path) -> EvidenceConnection:
-    """Raises the reason if the process cannot start or cannot use the folder."""
+async def start_evidence_process(folder: Path, secret: Path | None = None) -> EvidenceConnection:
+    """Commands do not see the file `secret`. Raises the reason if the process cannot start, or
+    cannot use the folder."""
     server_end, process_end = socket.socketpair()
     try:
         with process_end:
             # In a thread: a fork of the server would block the event loop.
-            process = await asyncio.to_thread(_start, process_end.fileno(), folder)
+            process = await asyncio.to_thread(_start, process_end.fileno(), folder, secret)
     except OSError as error:
         server_end.close()
         raise EvidenceUnavailable(
@@ -118,7 +119,7 @@ async def start_evidence_process(folder: Path) -> EvidenceConnection:
     return connection
 
 
-def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
+def _start(descriptor: int, folder: Path, secret: Path | None) -> subprocess.Popen[bytes]:
     """`-P` keeps modules in the current folder from being imported: workers write there.
 
     The process has a group of its own, because the server ends it and signals that a terminal sends
@@ -127,8 +128,9 @@ def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     """
     module = "shiftboss.evidence.subprocess.main"
     prepare_start()
+    paths = [str(folder)] if secret is None else [str(folder), str(secret)]
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(descriptor), str(folder)],
+        [sys.executable, "-P", "-m", module, str(descriptor), *paths],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],

@@ -1,8 +1,8 @@
 """The evidence process of a server; connection.py starts it.
 
-Its arguments are the descriptor of the connection and the folder. When the connection is closed,
-the server is gone or needs no more evidence: the process ends at once. Its git processes and
-commands end with it; see git_reaper.py and supervisor.py.
+Its arguments are the descriptor of the connection, the folder, and secrets elsewhere. When the
+connection is closed, the server is gone or needs no more evidence: the process ends at once. Its
+git processes and commands end with it; see git_reaper.py and supervisor.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def _outcome(number: int, task: asyncio.Task[Any]) -> Outcome:
     return ProxyResult(number, task.result()) if error is None else failure_of(number, error)
 
 
-async def serve(connection: socket.socket, folder: Path) -> None:
+async def serve(connection: socket.socket, folder: Path, secrets: Sequence[Path] = ()) -> None:
     """Answer calls until the connection is closed."""
     reader, writer = await asyncio.open_unix_connection(sock=connection)
     send(writer, ProxyResult(HIDDEN, None))
@@ -77,7 +78,7 @@ async def serve(connection: socket.socket, folder: Path) -> None:
         return  # the server is gone
     replace_environment(environment.variables)
     try:
-        inspector = _inspector(folder)
+        inspector = _inspector(folder, secrets)
     except ShiftbossError as error:
         send(writer, failure_of(READY, error))
         writer.close()
@@ -94,9 +95,9 @@ async def serve(connection: socket.socket, folder: Path) -> None:
     os._exit(0)
 
 
-def _inspector(folder: Path) -> Inspector:
+def _inspector(folder: Path, secrets: Sequence[Path]) -> Inspector:
     try:
-        return Inspector(folder)
+        return Inspector(folder, secrets)
     except OSError as error:
         raise EvidenceUnavailable(
             f"cannot use the folder {folder}: {error.strerror}",
@@ -117,7 +118,7 @@ def main() -> None:
     lower_priority()
     lengthen_time_slices()
     ORPHANS.adopt()
-    asyncio.run(serve(connection, folder))
+    asyncio.run(serve(connection, folder, [Path(name) for name in sys.argv[3:]]))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ response.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.evidence.keys import KEY_FILE, SigningKey
+from shiftboss.evidence.keys import KEY_FILE, KeyFile
 from shiftboss.evidence.port import Evidence
 from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_evidence_process
 from shiftboss.protocol.attestations import Envelope
@@ -42,11 +42,12 @@ class EvidenceProxy:
     killed; questions that were under way then fail with EvidenceUnavailable. The process ends with
     the server, however the server ends."""
 
-    def __init__(self, folder: Path, own_repo: str | None) -> None:
+    def __init__(self, folder: Path, own_repo: str | None, key_file: Path | None = None) -> None:
+        """`key_file` is the signing key; None: that of the folder."""
         self.own_repo = own_repo
         self._folder = folder
-        self._key = SigningKey.load_or_create(folder / KEY_FILE)
-        self.public_key = self._key.public_pem
+        self._key_file = key_file
+        self._keys = KeyFile(key_file or folder / KEY_FILE)
         self._connection: asyncio.Task[EvidenceConnection] | None = None
         self._is_closed = False
 
@@ -62,11 +63,18 @@ class EvidenceProxy:
     find_breakage = _forwarded(Evidence.find_breakage)
     verify = _forwarded(Evidence.verify)
 
+    @property
+    def public_key(self) -> str:
+        return self._keys.key.public_pem
+
+    def replace_key(self, retired: Collection[str]) -> bool:
+        return self._keys.replace(retired)
+
     def sign(self, body: ReceiptBody) -> SignedReceipt:
-        return self._key.sign(body)
+        return self._keys.key.sign(body)
 
     def attest(self, body: StatementBody) -> Envelope:
-        return self._key.attest(body)
+        return self._keys.key.attest(body)
 
     async def connect(self) -> EvidenceConnection:
         """Start the process unless it runs. A start continues when its caller is cancelled, because
@@ -74,7 +82,7 @@ class EvidenceProxy:
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
         if self._connection is None or _has_failed(self._connection):
-            starting = start_evidence_process(self._folder)
+            starting = start_evidence_process(self._folder, self._key_file)
             self._connection = asyncio.create_task(starting)
         return await asyncio.shield(self._connection)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class SigningKey(NamedTuple):
+class StoredKey(NamedTuple):
     """The public half of a key that signs receipts. A retired key signs no more; what it has signed
     stays genuine."""
 

@@ -24,6 +24,8 @@ from shiftboss.system.loopback import is_loopback
 OPERATOR_PREFIX = "/operator/"
 WEBHOOK_PREFIX = "/ci/webhook/"
 OPERATOR_HEADER = b"shiftboss-operator"
+# What a load balancer asks, without a token. The second tells strangers less.
+OPEN_PATHS = frozenset({"/health", "/ready"})
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
 
@@ -91,6 +93,14 @@ class Guard:
         """Whether an actor whom `check` returned before may go on."""
         return self.tokens.is_valid(actor)
 
+    def knows(self, headers: Headers) -> bool:
+        """Whether the caller may read what this server has, as opposed to a stranger."""
+        try:
+            self.check("GET", "/swarms", headers)
+        except (Forbidden, Unauthorized):
+            return False
+        return True
+
     def _check_operator(self, path: str, given: dict[bytes, bytes]) -> Actor:
         """The token of the operator, or of a verifier, comes in a header of its own or as that of
         the caller."""
@@ -118,7 +128,7 @@ class Guard:
         actor = self.tokens.find(token or _NO_TOKEN)
         if actor is not None and token is not None:
             return actor
-        if path == "/health":
+        if path in OPEN_PATHS:
             return SHARED if self._needs_token else LOCAL
         if not self._needs_token and not _is_one_of_ours(token):
             # A token that was meant for another server does no harm.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from shiftboss.rules.access.actors import OPERATOR, SHARED, Actor
 from shiftboss.rules.access.tokens import StoredToken, actor_of, token_digest
+from shiftboss.rules.deployment.servers import token_mark
 
 
 class KnownTokens:
@@ -45,6 +46,16 @@ class KnownTokens:
             actor.token_id for actor in self._named.values() if actor.token_id is not None
         )
         self.version += 1
+
+    def operator_digest(self) -> str | None:
+        """To compare servers; it is no help for guessing the token."""
+        return token_mark(self._digests_of(OPERATOR))
+
+    def shared_digest(self) -> str | None:
+        return token_mark(self._digests_of(SHARED))
+
+    def _digests_of(self, owner: Actor) -> list[bytes]:
+        return sorted(digest for digest, actor in self._given.items() if actor is owner)
 
     def find(self, token: bytes) -> Actor | None:
         digest = token_digest(token)

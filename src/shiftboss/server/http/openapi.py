@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
+from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX, SWARM_ID_PATTERN
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE
@@ -105,6 +106,11 @@ def _paths() -> dict[str, Any]:
         "/health": {
             "get": _operation("check_health", "Check the health of the server.", HealthAnswer)
             | {"security": []}
+        },
+        "/ready": {
+            "get": _operation(
+                "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
+            )
         },
     }
     for name, report in REPORTS.items():

@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 from shiftboss.coordinator.bus.messages import TIMEOUT_SECONDS_MAX
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
+from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.fields import NO_NUL
 from shiftboss.protocol.messages import MESSAGE_FORMS
 from shiftboss.protocol.milestones import MilestoneReport
@@ -68,6 +69,7 @@ def component_schemas() -> dict[str, Any]:
         SwarmList,
         SwarmStatus,
         HealthAnswer,
+        ReadyAnswer,
         WebhookAnswer,
         MessageAnswer,
     ]

@@ -15,13 +15,16 @@ from starlette.types import Receive, Scope, Send
 from shiftboss import __version__
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import InvalidRequest, TooManyRequests, UnknownSwarm
+from shiftboss.coordinator.deployment.service import difference_view
+from shiftboss.errors import InvalidRequest, NotReady, TooManyRequests, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
+from shiftboss.protocol.deployment.servers import DifferenceView, ReadyAnswer
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.rules.access.roles import Permission
 from shiftboss.rules.access.scope import check_permission, check_swarm
+from shiftboss.rules.deployment.readiness import Reason
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.forwarded import Forwarding
@@ -75,6 +78,7 @@ class Endpoints:
             Route(f"{WEBHOOK_PREFIX}{{repo}}", _CiWebhook(self._coordinator), methods=["POST"]),
             Route("/messages", _Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
+            Route("/ready", self.ready, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
         ]
 
@@ -112,9 +116,37 @@ class Endpoints:
         )
         return _json(answer)
 
+    async def ready(self, request: Request) -> Response:
+        """Strangers learn only whether it may get traffic."""
+        deployment = self._coordinator.deployment
+        reasons = await deployment.reasons()
+        is_known = self._guard.knows(request.scope["headers"])
+        differences = [difference_view(each) for each in deployment.differences]
+        if reasons:
+            raise _not_ready(reasons, differences, is_known=is_known)
+        version = deployment.presence.version
+        answer = ReadyAnswer(status="ready")
+        if is_known:
+            answer = ReadyAnswer(status="ready", version=version, differences=differences)
+        body = answer.model_dump_json(exclude_none=True)
+        return Response(body, media_type="application/json")
+
     async def openapi(self, _request: Request) -> Response:
         document = openapi_document(self._forwarding.public_url)
         return Response(document, media_type="application/json")
+
+
+def _not_ready(
+    reasons: list[Reason], differences: list[DifferenceView], *, is_known: bool
+) -> NotReady:
+    if not is_known:
+        return NotReady("the server is not ready", hint="a caller with a token is told why")
+    error = NotReady("; ".join(reason.detail for reason in reasons), hint=reasons[0].todo or None)
+    error.facts |= {
+        "reasons": [reason._asdict() for reason in reasons],
+        "differences": [each.model_dump() for each in differences],
+    }
+    return error
 
 
 def _call_paths() -> Iterator[str]:

@@ -38,8 +38,7 @@ class ToolService:
         self._coordinator = coordinator
 
     async def call(self, tool: Tool, arguments: dict[str, Any], context: CallContext) -> ToolResult:
-        actor = CURRENT_ACTOR.get()
-        facts = CURRENT_REQUEST.get()
+        actor, facts = CURRENT_ACTOR.get(), CURRENT_REQUEST.get()
         if facts is not None:
             facts.tool = tool.name
             facts.is_audited = is_audited(tool.name, tool.permission)

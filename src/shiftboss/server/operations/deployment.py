@@ -1,4 +1,4 @@
-"""The operations of a deployment: named tokens.
+"""The operations on what the servers of a deployment share: tokens, keys, each other.
 
 Those whose answers have a token are no MCP tools: what a tool answers is kept in transcripts.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
+from shiftboss.coordinator.deployment.keys import KeyService
+from shiftboss.coordinator.deployment.service import DeploymentService
 from shiftboss.coordinator.deployment.token_service import TokenService
+from shiftboss.protocol.deployment import keys, servers
 from shiftboss.protocol.deployment import tokens as calls
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 
 _tokens = attrgetter("tokens")
+_keys = attrgetter("keys")
 
 DEPLOYMENT_OPERATIONS: dict[str, Operation] = {
     "create_task_token": Operation(
@@ -68,5 +73,40 @@ DEPLOYMENT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         "Make a new token of a name; the older ones stay valid for a while.",
         Permission.OPERATE,
         service=_tokens,
+    ),
+    "show_deployment": Operation(
+        servers.ShowDeploymentRequest,
+        servers.DeploymentView,
+        DeploymentService.show_deployment,
+        "Show the servers on the database, in what they differ, and what this one needs.",
+        Permission.OPERATE,
+        reads=True,
+        service=attrgetter("deployment"),
+    ),
+    "check_forges": Operation(
+        servers.CheckForgesRequest,
+        servers.ForgeChecks,
+        ForgeCheckService.check_forges,
+        "Ask the forge of every repo, with the credentials of the server.",
+        Permission.OPERATE,
+        reads=True,
+        waits=True,
+        service=attrgetter("forge_checks"),
+    ),
+    "add_key": Operation(
+        keys.AddKeyRequest,
+        keys.KeyAnswer,
+        KeyService.add_key,
+        "Add the public key of a server: its receipts count as genuine.",
+        Permission.OPERATE,
+        service=_keys,
+    ),
+    "retire_key": Operation(
+        keys.RetireKeyRequest,
+        keys.KeyAnswer,
+        KeyService.retire_key,
+        "Retire a signing key. What it has signed stays genuine; its server gets a new one.",
+        Permission.OPERATE,
+        service=_keys,
     ),
 }

@@ -27,12 +27,13 @@ from shiftboss.store.backups.report import (
     new_epoch_floor,
     time_stamp,
 )
-from shiftboss.store.postgres.connections import MIGRATION_LOCK
+from shiftboss.store.postgres.schema import MIGRATION_LOCK, raise_support
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
     load_queries,
     percent_style,
+    works_since,
 )
 
 # A server that has just ended leaves its connections for so long.
@@ -144,6 +145,7 @@ def _fill(
         version = number
     if not is_filled:
         _copy_in(connection, archive, contents)
+    raise_support(connection, works_since(load_migrations("postgres")))
     return version
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from shiftboss.rules.access.tokens import StoredToken
-from shiftboss.rules.deployment.records import DeploymentServer, SigningKey, StoredPolicy
+from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
 
 
 class DeploymentTransaction(Protocol):
@@ -44,13 +44,13 @@ class DeploymentTransaction(Protocol):
         ...
 
     # -- keys
-    def signing_keys(self) -> list[SigningKey]:
+    def signing_keys(self) -> list[StoredKey]:
         """The oldest first."""
         ...
 
-    def signing_key(self, key_id: str) -> SigningKey | None: ...
+    def signing_key(self, key_id: str) -> StoredKey | None: ...
 
-    def add_signing_key(self, key: SigningKey) -> bool:
+    def add_signing_key(self, key: StoredKey) -> bool:
         """False, without a change, if the store has it."""
         ...
 

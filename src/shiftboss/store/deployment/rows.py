@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shiftboss.rules.access.tokens import StoredToken
-from shiftboss.rules.deployment.records import DeploymentServer, SigningKey, StoredPolicy
+from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
 from shiftboss.store.transaction_part import Row, TransactionPart
 
 
@@ -44,14 +44,14 @@ class DeploymentRows(TransactionPart):
 
     # -- keys
 
-    def signing_keys(self) -> list[SigningKey]:
-        return [SigningKey._make(row) for row in self._session.fetch_all("signing_keys", {})]
+    def signing_keys(self) -> list[StoredKey]:
+        return [StoredKey._make(row) for row in self._session.fetch_all("signing_keys", {})]
 
-    def signing_key(self, key_id: str) -> SigningKey | None:
+    def signing_key(self, key_id: str) -> StoredKey | None:
         row = self._session.fetch_one("signing_key", {"key_id": key_id})
-        return None if row is None else SigningKey._make(row)
+        return None if row is None else StoredKey._make(row)
 
-    def add_signing_key(self, key: SigningKey) -> bool:
+    def add_signing_key(self, key: StoredKey) -> bool:
         return self._write("add_signing_key", key._asdict()) == 1
 
     def retire_signing_key(self, key_id: str, at_ms: int, by: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import select
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -13,29 +14,9 @@ from psycopg_pool import ConnectionPool
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.deadlines import DatabaseDeadlines
 from shiftboss.store.postgres.hung_database import BoundedConnection
-from shiftboss.store.queries import check_schema_version, load_migrations
+from shiftboss.store.postgres.schema import HOLD_SCHEMA, Migrations, migrate
 
 BoundedPool = ConnectionPool[BoundedConnection]
-
-# An arbitrary number that no other program locks in the same database.
-MIGRATION_LOCK = 0x5348_4946_5442_4F53
-
-
-def migrate(connection: psycopg.Connection) -> None:
-    """Bring the schema up to date, all or nothing. Other servers that start wait for it."""
-    execute = connection.execute
-    with connection.transaction():
-        execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-        if execute("SELECT to_regclass('migrations')").fetchone() == (None,):
-            execute("CREATE TABLE migrations (number integer PRIMARY KEY)")
-        applied = {number for (number,) in execute("SELECT number FROM migrations")}
-        migrations = load_migrations("postgres")
-        check_schema_version(max(applied, default=0), migrations)
-        for number, text in migrations:
-            if number not in applied:
-                execute(text.encode())
-                execute("INSERT INTO migrations (number) VALUES (%s)", [number])
-
 
 CONNECT_SECONDS = 5
 # How long a batch or a read waits for a connection. Longer than the pauses between the pool's
@@ -81,7 +62,7 @@ def _settings(deadlines: DatabaseDeadlines) -> bytes:
 SET statement_timeout = {statement_ms};
 SET idle_in_transaction_session_timeout = {statement_ms};
 SET lock_timeout = {lock_ms};
-""".encode()
+{HOLD_SCHEMA}""".encode()
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
@@ -112,24 +93,30 @@ def server_location(parameters: dict[str, Any]) -> str:
     return f"{host}:{port}" if port else str(host)
 
 
-def prepare_schema(parameters: dict[str, Any]) -> str:
+def prepare_schema(parameters: dict[str, Any], migrations: Migrations) -> str:
     """Apply the migrations; the name of the schema. Raises psycopg.Error when the server cannot
-    be reached."""
+    be reached, SchemaMismatch or IncompatibleServers."""
     with psycopg.connect(**parameters, autocommit=True) as connection:
-        migrate(connection)
+        migrate(connection, migrations)
         row = connection.execute("SELECT current_schema()").fetchone()
     assert row is not None, "SELECT without FROM returns one row"
     return str(row[0])
 
 
 def open_pool(
-    parameters: dict[str, Any], size: int, size_max: int, deadlines: DatabaseDeadlines
+    parameters: dict[str, Any],
+    size: int,
+    size_max: int,
+    deadlines: DatabaseDeadlines,
+    check: Callable[[BoundedConnection], None],
 ) -> BoundedPool:
+    """`check` raises for a connection to a database that must not be used."""
     settings = _settings(deadlines)
 
     def configure(connection: BoundedConnection) -> None:
         connection.answer_seconds = deadlines.answer
         connection.execute(settings)
+        check(connection)
 
     pool = ConnectionPool(
         connection_class=BoundedConnection,

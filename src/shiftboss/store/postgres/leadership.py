@@ -67,13 +67,16 @@ class Leadership:
         return self._term
 
     async def run(self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]) -> None:
-        """Never returns. After a lost connection, another server may have taken over."""
+        """Never returns. After a lost connection, another server may have taken over. Duties that
+        end with an error are left to another server, or started again."""
         while True:
             try:
                 async with await self._connect() as connection:
                     while True:
                         term = await self._wait_for_turn(connection)
                         await self._hold(connection, term, duties, on_call)
+                        # Time for another server to take over what has failed here.
+                        await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
             except psycopg.Error as error:
                 log.warning("leadership is unknown: %s", error)
             await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
@@ -128,19 +131,26 @@ class Leadership:
         log.info("this server is the leader of term %d and runs the duties", term)
         running = asyncio.ensure_future(duties())
         try:
-            await self._keep(connection, term, on_call)
-            log.warning("another server leads: this one was silent for too long")
+            await self._keep(connection, term, on_call, running)
+            if not running.done():
+                log.warning("another server leads: this one was silent for too long")
         finally:
             self._term = None
             running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            (outcome,) = await asyncio.gather(running, return_exceptions=True)
+            if isinstance(outcome, Exception):
+                log.error("the duties of the leader ended: the lead is given up", exc_info=outcome)
             await self._release(connection, term)
 
     async def _keep(
-        self, connection: AsyncBoundedConnection, term: int, on_call: Callable[[], None]
+        self,
+        connection: AsyncBoundedConnection,
+        term: int,
+        on_call: Callable[[], None],
+        running: asyncio.Future[None],
     ) -> None:
-        """Renew the lease until another server leads."""
-        while True:
+        """Renew the lease until another server leads, or until the duties have ended."""
+        while not running.done():
             async for payload in _calls(connection, self._lead_seconds * RENEWAL_SHARE):
                 if payload != RELEASED:
                     on_call()

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import psycopg
 
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import SchemaMismatch, StoreUnavailable
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
@@ -32,8 +32,10 @@ from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.locked_swarms import THREADS as WAITING_THREADS
 from shiftboss.store.postgres.locked_swarms import LockedSwarms, SwarmUseCase
 from shiftboss.store.postgres.notifications import Channels
+from shiftboss.store.postgres.schema import Migrations, outdated, supported_since
 from shiftboss.store.postgres.session import PostgresSession, mismatch_of
 from shiftboss.store.postgres.session_pool import SessionPool
+from shiftboss.store.queries import load_migrations
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 from shiftboss.system.elapsed import elapsed_seconds
@@ -59,9 +61,14 @@ class PostgresStore:
         url: str,
         deadlines: DatabaseDeadlines = DEFAULT_DEADLINES,
         elapsed: Callable[[], float] = elapsed_seconds,
+        migrations: Migrations | None = None,
     ) -> None:
-        """`elapsed` measures this server's own lease as the leader."""
+        """`elapsed` measures this server's own lease as the leader. `migrations` are those of this
+        program; tests of other versions have others."""
         self._url = url
+        self._migrations = migrations or load_migrations("postgres")
+        self.schema_version = self._migrations[-1][0]
+        self._outdated: SchemaMismatch | None = None
         self._elapsed = elapsed
         self._deadlines = deadlines
         self._node = secrets.token_hex(8)
@@ -96,13 +103,13 @@ class PostgresStore:
     ) -> None:
         """Open everything; `opened` closes it in reverse order."""
         self._loop = asyncio.get_running_loop()
-        schema = await asyncio.to_thread(prepare_schema, parameters)
+        schema = await asyncio.to_thread(prepare_schema, parameters, self._migrations)
         self._channels = Channels.of_schema(schema)
         self._leadership = Leadership(
             parameters, self._node, self._channels.duties, self._deadlines.lead, self._elapsed
         )
         pool = await asyncio.to_thread(
-            open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines
+            open_pool, parameters, WRITERS, CONNECTIONS_MAX, self._deadlines, self._check_schema
         )
         opened.push_async_callback(asyncio.to_thread, pool.close)
         self._sessions = SessionPool(pool, self._node, self._channels.events, self._polls)
@@ -165,8 +172,16 @@ class PostgresStore:
 
         return await self._in_snapshot(read)
 
+    def _check_schema(self, connection: psycopg.Connection) -> None:
+        """A newer version may have changed the database while this server had no connection."""
+        self._outdated = outdated(supported_since(connection), self.schema_version)
+        if self._outdated is not None:
+            raise psycopg.OperationalError(self._outdated.detail)
+
     def failing(self) -> StoreUnavailable | None:
-        return next((writer.failing for writer in self._writers if writer.failing), None)
+        return self._outdated or next(
+            (writer.failing for writer in self._writers if writer.failing), None
+        )
 
     async def close(self) -> None:
         await self._exit.aclose()

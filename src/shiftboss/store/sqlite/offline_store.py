@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
-from shiftboss.store.queries import load_migrations
+from shiftboss.store.queries import latest_schema_version
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import SqliteStore
@@ -34,6 +34,7 @@ class OfflineStore:
 
     def __init__(self, path: Path, *, writes: bool = True) -> None:
         self.path = path.resolve()
+        self.schema_version = latest_schema_version("sqlite")
         self.has_written = False
         self._writes = writes
         self._writing: SqliteStore | None = None
@@ -53,7 +54,7 @@ class OfflineStore:
     def _open_reading(self) -> SqliteSession:
         with DamageWatch(self.path).checked_unless_open():
             session = SqliteSession(self.path, read_only=True)
-        latest = load_migrations("sqlite")[-1][0]
+        latest = self.schema_version
         version = session.schema_version
         if version == latest:
             return session

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
@@ -21,6 +21,7 @@ from shiftboss.store.queries import (
     load_queries,
     positional,
     schema_mismatch,
+    works_since,
 )
 from shiftboss.store.row_cache import CachedTransaction, RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, check_open_file, error_code
@@ -62,6 +63,15 @@ def _queries() -> dict[str, PositionalQuery]:
 @cache
 def _queries_about_events() -> frozenset[str]:
     return frozenset(name for name, query in _queries().items() if _EVENTS.search(query.text))
+
+
+def _support_of(migrations: Sequence[tuple[int, str]], number: int) -> str:
+    """The statement that older programs read, once there is a table for it."""
+    known = [each for each in migrations if each[0] <= number]
+    if not any("CREATE TABLE schema_support" in text for _, text in known):
+        return ""
+    raised = works_since(known)
+    return f"UPDATE schema_support SET works_since = max(works_since, {raised});\n"  # noqa: S608
 
 
 class SqliteSession:
@@ -120,12 +130,21 @@ class SqliteSession:
         """Bring the schema up to date, each migration in a transaction of its own."""
         version = self.schema_version
         migrations = load_migrations("sqlite")
-        check_schema_version(version, migrations)
+        check_schema_version(version, migrations, self._supported_since())
         for number, text in migrations:
             if number > version:
                 self._connection.executescript(
-                    f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {number};\nCOMMIT;"
+                    f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {number};\n"
+                    f"{_support_of(migrations, number)}COMMIT;"
                 )
+
+    def _supported_since(self) -> int | None:
+        """None: the file is older than this rule."""
+        listed = "SELECT count(*) FROM sqlite_schema WHERE name = 'schema_support'"
+        if self._connection.execute(listed).fetchone() == (0,):
+            return None
+        row = self._connection.execute("SELECT works_since FROM schema_support").fetchone()
+        return None if row is None else int(row[0])
 
     def read_epoch_floor(self) -> None:
         """It changes only while no server is running."""

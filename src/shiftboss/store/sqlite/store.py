@@ -16,6 +16,7 @@ from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
+from shiftboss.store.queries import latest_schema_version
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
@@ -45,6 +46,7 @@ class SqliteStore:
         """`checks_file`: this process does not have the file open yet."""
         # Resolved, so that a symbolic link cannot bypass the lock.
         self.path = Path(path).resolve()
+        self.schema_version = latest_schema_version("sqlite")
         self._row_cache = RowCache() if cache_rows else None
         self._checks_file = checks_file
         self._watch = DamageWatch(self.path)

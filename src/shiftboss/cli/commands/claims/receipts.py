@@ -10,11 +10,13 @@ import typer
 
 from shiftboss.cli.common.client import Client, NoServer, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import TaskId, TaskSwarm
+from shiftboss.cli.common.options import DEFAULT_SWARM, TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
 from shiftboss.cli.common.pages import join_documents, join_pages
 from shiftboss.cli.common.receipts import (
     CannotRead,
+    check_not_retired,
+    keys_of,
     proven_by_file,
     proven_by_note,
     public_key_of,
@@ -61,7 +63,7 @@ def verify(
     key: Annotated[
         Path | None,
         typer.Option(
-            metavar="PEM", help="A file with the public key. Without it, the server is asked."
+            metavar="PEM", help="A file with public keys. Without it, the server is asked."
         ),
     ] = None,
 ) -> Output:
@@ -73,13 +75,16 @@ def verify(
       shiftboss receipt verify --commit HEAD --key shiftboss.pem
     """
     subject, content = _to_verify(file, commit)
+    keys: list[dict[str, Any]] = []
     if key is not None:
         pem, source = _read(key).decode(errors="replace"), str(key)
     else:
-        pem, source = _key_of_server(session.client), session.client.address
+        keys, source = _keys_of_server(session.client), session.client.address
+        pem = "".join(each["public_key"] for each in keys)
     try:
         is_file = commit is None
         proven = proven_by_file(content, pem) if is_file else proven_by_note(content, subject, pem)
+        check_not_retired(proven, keys)
     except InvalidReceipt as error:
         forged = InvalidReceipt(f"{subject} is not genuine: {error.detail}", hint=error.hint)
         return Output.of({"genuine": False, "error": error.detail}, error=forged)
@@ -100,10 +105,10 @@ def _to_verify(file: Path | None, commit: str | None) -> tuple[str, bytes]:
     raise typer.BadParameter("give either a file or --commit", param_hint="FILE")
 
 
-def _key_of_server(client: Client) -> str:
+def _keys_of_server(client: Client) -> list[dict[str, Any]]:
     """A server that is started for it would have a key of its own, and call the receipt forged."""
     try:
-        return public_key_of(client)
+        return keys_of(client)
     except NoServer as error:
         raise NoServer(error.detail, hint=_KEY_HINT) from error
 
@@ -133,7 +138,7 @@ def _show_verified(
         for waiver in facts["waivers"]:
             print_line(f"waived by {waiver['granted_by']}: {waiver['check']} ({waiver['reason']})")
     if from_server:
-        print_line(f"the key came from {source}; with --key you need not trust a server")
+        print_line(f"the keys came from {source}; with --key you need not trust a server")
 
 
 @receipt.command("list")
@@ -274,3 +279,62 @@ def key(session: ServerSession) -> Output:
     """Print the public key that verifies the server's receipts. Keep it in a safe place."""
     pem = public_key_of(session.client)
     return Output.of({"public_key": pem}, lambda: print_text(pem))
+
+
+@receipt.command()
+@server_command()
+def keys(
+    session: ServerSession,
+    pem: Annotated[
+        bool, typer.Option("--pem", help="Print the public keys, for `receipt verify --key`.")
+    ] = False,
+) -> Output:
+    """List the keys that have signed receipts: of all servers, also the retired ones."""
+    listed = keys_of(session.client)
+
+    def view() -> None:
+        if pem:
+            print_text("".join(each["public_key"] for each in listed))
+            return
+        from shiftboss.cli.views.deployment import keys_table
+
+        show(keys_table(listed))
+
+    return Output.of({"keys": listed}, view)
+
+
+@receipt.command("retire-key")
+@server_command(json_help="Print the key as JSON.", operator=True)
+def retire_key(
+    session: ServerSession,
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `receipt keys` shows it.")],
+) -> Output:
+    """Retire a signing key: it signs no more, what it has signed stays genuine (operator).
+
+    The server that has the key replaces it by a new one.
+    """
+    answer = parse_answer(
+        session.call_as_operator("retire_key", DEFAULT_SWARM, key_id=key_id), "key"
+    )
+
+    def view() -> None:
+        print_line(f"key {key_id} is retired since {answer['key']['retired_at']}")
+        if session.is_offline:
+            print_line("a server here that has it gets a new key when it starts")
+        else:
+            print_line(f"{session.client.address} signs with key {answer['signing_key_id']}")
+
+    return Output.of(answer, view)
+
+
+@receipt.command("add-key")
+@server_command(json_help="Print the key as JSON.", operator=True)
+def add_key(
+    session: ServerSession,
+    file: Annotated[Path, typer.Argument(metavar="PEM", help="A file with a public key.")],
+) -> Output:
+    """Add the public key of a server that is gone: its receipts count as genuine (operator)."""
+    pem = _read(file).decode(errors="replace")
+    answer = parse_answer(session.call_as_operator("add_key", DEFAULT_SWARM, public_key=pem), "key")
+    key_id = answer["key"]["key_id"]
+    return Output.of(answer, lambda: print_line(f"key {key_id} is known since now"))

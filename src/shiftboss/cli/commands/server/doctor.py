@@ -22,7 +22,7 @@ class ProblemsFound(ShiftbossError):
     title = "The doctor found problems"
 
 
-@server_command(json_help="Print the findings as JSON.")
+@server_command(json_help="Print the findings as JSON.", operator=True)
 def doctor(
     session: ServerSession,
     policy: Annotated[
@@ -37,7 +37,14 @@ def doctor(
     from shiftboss.doctor.examination import examine
 
     now_ms = round(time.time() * 1000)
-    findings = examine(session.client, swarm, policy, now_ms, is_offline=session.is_offline)
+    findings = examine(
+        session.client,
+        lambda operation: session.call_as_operator(operation, swarm),
+        swarm,
+        policy,
+        now_ms,
+        is_offline=session.is_offline,
+    )
     counts = {
         level: sum(finding.level == level for finding in findings)
         for level in ("problem", "warning")

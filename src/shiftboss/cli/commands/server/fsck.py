@@ -12,7 +12,6 @@ from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.receipts import CannotRead
-from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.rules.documents.wording import pluralize
 
@@ -34,8 +33,7 @@ def fsck(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The public key that receipts must verify with. Default: that of the signing key "
-            "beside the database.",
+            help="The public keys that receipts must verify with. Default: those in the database.",
         ),
     ] = None,
     policy: Annotated[
@@ -54,7 +52,7 @@ def fsck(
     from shiftboss.store.at_rest import read_at_rest
 
     db = db or default_database()
-    public_key = _public_key(db, key)
+    public_key = None if key is None else _read_key(key)
     graph = _graph(policy)
     at_rest = read_at_rest(db, lambda tx: check_store(tx, public_key, graph))
     findings = _findings(at_rest)
@@ -64,27 +62,20 @@ def fsck(
             "db": db,
             "findings": findings,
             "checked": _counts(at_rest.value),
-            "receipts_verified": public_key is not None,
+            "receipts_verified": at_rest.value is not None and at_rest.value.receipts_verified,
             "in_use": at_rest.is_in_use,
         },
         lambda: _show(db, findings, at_rest.value),
         error,
-        _notes(at_rest, has_key=public_key is not None),
+        _notes(at_rest),
     )
 
 
-def _public_key(db: str, key: Path | None) -> str | None:
-    """None if there is no key: then no receipt can be verified."""
-    if key is not None:
-        try:
-            return key.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CannotRead(f"cannot read {key}: {error}") from error
-    from shiftboss.evidence.keys import KEY_FILE, SigningKey
-
-    folder = Path(STATE_FOLDER) if "://" in db else Path(db).resolve().parent
-    file = folder / KEY_FILE
-    return SigningKey.load_or_create(file).public_pem if file.is_file() else None
+def _read_key(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRead(f"cannot read {file}: {error}") from error
 
 
 def _graph(policy: Path | None) -> RepoGraph | None:
@@ -126,15 +117,16 @@ def _broken(db: str, at_rest: AtRest[StoreReport], findings: int) -> InvariantsB
 def _counts(report: StoreReport | None) -> dict[str, int] | None:
     if report is None:
         return None
-    return {name: count for name, count in report._asdict().items() if isinstance(count, int)}
+    return {name: count for name, count in report._asdict().items() if type(count) is int}
 
 
-def _notes(at_rest: AtRest[StoreReport], *, has_key: bool) -> list[str]:
+def _notes(at_rest: AtRest[StoreReport]) -> list[str]:
     notes = []
     if at_rest.is_in_use:
         notes.append("a server is using the database: this is its state of one moment")
-    if not has_key and at_rest.value is not None and at_rest.value.receipts:
-        notes.append("receipts were not verified: no key was found; give it with --key")
+    report = at_rest.value
+    if report is not None and report.receipts and not report.receipts_verified:
+        notes.append("receipts were not verified: the database has no keys; give them with --key")
     return notes
 
 

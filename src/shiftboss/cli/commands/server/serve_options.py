@@ -80,6 +80,16 @@ RequireTokens = Annotated[
         "`shiftboss token create`, the shared one, or the operator's.",
     ),
 ]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        envvar="SHIFTBOSS_KEY_FILE",
+        metavar="FILE",
+        help="The signing key, an Ed25519 key in PEM form that only the server's user can read. "
+        "Several servers may share it. Created if it does not exist. Default: in the state folder.",
+    ),
+]
 Verifies = Annotated[
     bool,
     typer.Option(

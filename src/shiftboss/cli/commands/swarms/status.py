@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from shiftboss.cli.common.client import parse_answer, swarm_path
+from shiftboss.cli.common.client import Client, RequestRefused, parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
@@ -58,6 +58,7 @@ def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
 
 def _server_status(session: ServerSession) -> Output:
     health = parse_answer(session.client.get("/health"), "uptime_seconds")
+    ready = {} if session.is_offline else _readiness(session.client)
     newest, is_cut = newest_swarms(session)
     at = now()
     ongoing = [swarm for swarm in newest if is_ongoing(swarm, at)]
@@ -70,13 +71,28 @@ def _server_status(session: ServerSession) -> Output:
                 f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
                 f"store {health['store']}, up {span(health['uptime_seconds'])}"
             )
+        if ready:
+            from shiftboss.cli.views.deployment import difference_line
+
+            line = difference_line(ready)
+            if line is not None:
+                print_line(line)
         if not ongoing:
             print_line("nothing is running or waiting" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
         if len(shown) > SWARMS_SHOWN_MAX or is_cut:
             print_line("there are more: shiftboss swarm list --all")
 
-    return Output.of({"health": health, "idle": not ongoing, "swarms": swarms}, view)
+    document = {"health": health, "ready": ready, "idle": not ongoing, "swarms": swarms}
+    return Output.of(document, view)
+
+
+def _readiness(client: Client) -> dict[str, Any]:
+    """What the server says about itself and the other servers; nothing if it is an older one."""
+    try:
+        return parse_answer(client.get("/ready"), "status")
+    except RequestRefused as refusal:
+        return {name: refusal.problem.get(name, []) for name in ("reasons", "differences")}
 
 
 def is_ongoing(swarm: dict[str, Any], at: datetime) -> bool:

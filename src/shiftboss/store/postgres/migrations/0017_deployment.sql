@@ -1,3 +1,4 @@
+-- older servers: go on
 -- Who did what, and what all servers of a deployment share: tokens, keys, the policy, each other.
 
 -- The name of who caused the event: of a token, "operator", "local" (nobody was asked for a name) or

@@ -1,3 +1,4 @@
+-- older servers: go on
 -- What a verifier could not look at, and which verifiers there are.
 --
 -- A verifier that cannot look at a claim (its machine lacks the repository, a tool) passes on it:

@@ -1,0 +1,65 @@
+"""The servers of a deployment and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from rich.table import Column, Table
+
+from shiftboss.cli.views.tables import Members, cell, plain_table
+from shiftboss.cli.views.times import ago
+
+_STATES: Final = {"living": "green", "silent": "bold red", "stopped": ""}
+
+
+def keys_table(keys: list[Members]) -> Table:
+    columns = [Column(name, no_wrap=True) for name in ("KEY", "ADDED", "BY")]
+    table = plain_table(*columns, "STATE")
+    for key in keys:
+        state = "signs"
+        if key.get("retired_at"):
+            state = f"retired at {key['retired_at']} by {key['retired_by']}"
+        table.add_row(
+            cell(key["key_id"]), cell(key["added_at"]), cell(key["added_by"]), cell(state)
+        )
+    return table
+
+
+def servers_table(servers: list[Members], at: datetime) -> Table:
+    names = ("ADDRESS", "HOST", "VERSION", "STATE", "SEEN", "DOES", "KEY")
+    table = plain_table(*(Column(name, no_wrap=True) for name in names))
+    for server in servers:
+        does = [name for name in ("leads", "verifies") if server[name]]
+        table.add_row(
+            cell(server["address"]),
+            cell(server["host"]),
+            cell(server["version"]),
+            cell(server["state"], _STATES[server["state"]]),
+            cell(ago(server["seen_at"], at)),
+            cell(", ".join(does)),
+            cell(server["key_id"]),
+        )
+    return table
+
+
+def deployment_lines(answer: Members) -> Iterator[str]:
+    for reason in answer["reasons"]:
+        yield f"not ready ({reason['name']}): {_with_todo(reason)}"
+    for difference in answer["differences"]:
+        yield f"{difference['severity']}: {_with_todo(difference)}"
+
+
+def difference_line(ready: Members) -> str | None:
+    """One line for `status`, if the servers need somebody's attention."""
+    found = [*ready.get("reasons", ()), *ready.get("differences", ())]
+    serious = [each for each in found if each.get("severity") != "information"]
+    if not serious:
+        return None
+    more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""
+    return f"servers: {serious[0]['detail']}{more}; details: shiftboss servers"
+
+
+def _with_todo(finding: Members) -> str:
+    return f"{finding['detail']}; {finding['todo']}" if finding.get("todo") else finding["detail"]

@@ -1,0 +1,239 @@
+"""What the servers of a database say about themselves, and whether this one may get traffic.
+
+Other parts add to it: `facts` are put into the row of this server, `not_ready` are checks of their
+own (None: nothing is wrong), `credentials` lists what is missing to ask a forge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.deployment.keys import KeyService, key_view
+from shiftboss.coordinator.deployment.presence import Fact, Presence
+from shiftboss.coordinator.duties.supervision import DutyGroup
+from shiftboss.coordinator.event_hub import Hub
+from shiftboss.errors import StoreUnavailable
+from shiftboss.protocol.deployment.servers import (
+    DeploymentView,
+    DifferenceView,
+    DiskView,
+    ReasonView,
+    ServerView,
+    ShowDeploymentRequest,
+    WaitingClaimView,
+)
+from shiftboss.protocol.fields import wire_time
+from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.deployment.readiness import DiskSpace, Reason, reason_of_disk
+from shiftboss.rules.deployment.records import DeploymentServer, StoredKey
+from shiftboss.rules.deployment.servers import (
+    Difference,
+    facts_of,
+    find_differences,
+    is_living,
+)
+from shiftboss.store.port import Store, Transaction
+
+CLAIMS_SHOWN_MAX: Final = 50
+
+Check = Callable[[], Reason | None]
+
+
+class _Rows(NamedTuple):
+    servers: list[DeploymentServer]
+    keys: list[StoredKey]
+    claims: list[Claim]
+
+
+class DeploymentService:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        presence: Presence,
+        keys: KeyService,
+        check_health: Callable[[], Awaitable[None]],
+        duties: Iterable[DutyGroup],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._hub = hub
+        self.presence = presence
+        self._keys = keys
+        self._check_health = check_health
+        self._duties = list(duties)
+        self.not_ready: dict[str, Check] = {}
+        self.credentials: Callable[[], Awaitable[Iterable[str]]] = _no_problems
+        # What is kept where on this machine.
+        self.folders: dict[str, Path] = {}
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        return self.presence.facts
+
+    @property
+    def differences(self) -> list[Difference]:
+        """As of the last look at the other servers."""
+        return self.presence.differences
+
+    async def reasons(self) -> list[Reason]:
+        """Why this server must not get traffic now; nothing if it may."""
+        found: list[Reason | None] = [
+            Reason("stopping", "the server is stopping") if self._hub.closed else None,
+            await self._reason_of_store(),
+            *(_reason_of_duties(group) for group in self._duties),
+            *(reason_of_disk(disk) for disk in await self._disks()),
+            *(check() for check in self.not_ready.values()),
+        ]
+        if self._keys.problem is not None:
+            found.append(Reason("key", self._keys.problem))
+        return [reason for reason in found if reason is not None]
+
+    async def _reason_of_store(self) -> Reason | None:
+        try:
+            await self._check_health()
+        except StoreUnavailable as error:
+            return Reason("store", error.detail, error.hint or "")
+        return None
+
+    async def _disks(self) -> list[DiskSpace]:
+        return await asyncio.to_thread(_disks, self.folders)
+
+    async def show_deployment(
+        self, _request: ShowDeploymentRequest, _key: str | None = None
+    ) -> DeploymentView:
+        now_ms = self._clock()
+        rows = await self._store.read(_read)
+        servers = self._with_own(rows.servers, now_ms)
+        living = [server for server in servers if self._is_living(server, now_ms)]
+        retired = {key.key_id for key in rows.keys if key.retired_at_ms is not None}
+        reasons = await self.reasons()
+        facts = {server.server_id: facts_of(server) for server in living}
+        return DeploymentView(
+            server_id=self.presence.server_id,
+            version=self.presence.version,
+            store=self._store.name,
+            schema_version=self._store.schema_version,
+            ready=not reasons,
+            reasons=[reason_view(reason) for reason in reasons],
+            servers=[self._view(server, now_ms) for server in servers],
+            differences=[difference_view(each) for each in find_differences(living, retired)],
+            keys=[key_view(key) for key in rows.keys],
+            leader=next((name for name, each in facts.items() if each.get("leads")), None),
+            clock_skew_ms=_numbers(facts, "clock_skew_ms"),
+            policy=_policy(facts.get(self.presence.server_id, {})),
+            verifiers=_latest(facts.values(), "verifiers"),
+            waiting_claims=[_claim_view(claim) for claim in rows.claims],
+            webhooks=_latest(facts.values(), "webhooks"),
+            credentials=list(await self.credentials()),
+            disks=[DiskView(**disk._asdict()) for disk in await self._disks()],
+        )
+
+    def _with_own(self, servers: list[DeploymentServer], now_ms: int) -> list[DeploymentServer]:
+        """The row of this server as it would be now: that of a single server is seldom renewed."""
+        own = self.presence.row(now_ms)
+        return [own if server.server_id == own.server_id else server for server in servers]
+
+    def _is_living(self, server: DeploymentServer, now_ms: int) -> bool:
+        """A file has one server at a time: this one."""
+        is_own = server.server_id == self.presence.server_id
+        return is_own or (self._store.shared and is_living(server, now_ms))
+
+    def _view(self, server: DeploymentServer, now_ms: int) -> ServerView:
+        facts = facts_of(server)
+        is_here = self._is_living(server, now_ms)
+        return ServerView(
+            server_id=server.server_id,
+            host=server.host,
+            address=server.address,
+            version=server.version,
+            state="living"
+            if is_here
+            else ("silent" if server.stopped_at_ms is None else "stopped"),
+            started_at=wire_time(server.started_at_ms),
+            seen_at=wire_time(server.seen_at_ms),
+            leads=is_here and facts.get("leads") is True,
+            verifies=facts.get("verifies") is True,
+            key_id=str(facts.get("key_id", "")),
+            facts={name: facts[name] for name in facts if name not in _SECRET_FACTS},
+        )
+
+
+async def _no_problems() -> Iterable[str]:
+    return ()
+
+
+# Digests of tokens are compared, and shown to nobody.
+_SECRET_FACTS: Final = frozenset({"operator_token", "token"})
+
+
+def _read(tx: Transaction) -> _Rows:
+    return _Rows(tx.servers(), tx.signing_keys(), tx.open_claims("", CLAIMS_SHOWN_MAX))
+
+
+def _reason_of_duties(group: DutyGroup) -> Reason | None:
+    if group.failure is None:
+        return None
+    detail = f"a background duty ended: {group.failure}"
+    return Reason("duties", detail, "it is started again; the log of the server has the error")
+
+
+def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
+    found = []
+    for what, path in folders.items():
+        try:
+            usage = shutil.disk_usage(path)
+        except OSError:
+            continue
+        found.append(DiskSpace(what, str(path), usage.free, usage.total))
+    return found
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    return ReasonView(**reason._asdict())
+
+
+def difference_view(difference: Difference) -> DifferenceView:
+    return DifferenceView(**difference._asdict())
+
+
+def _claim_view(claim: Claim) -> WaitingClaimView:
+    return WaitingClaimView(
+        swarm_id=claim.swarm_id,
+        bead_id=claim.task_id,
+        claim_id=claim.claim_id,
+        asked_at=wire_time(claim.asked_at_ms),
+        tries=claim.tries,
+        taken_by=claim.taken_by,
+    )
+
+
+def _numbers(facts: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, float]:
+    found = {server_id: each.get(name) for server_id, each in facts.items()}
+    return {
+        server_id: value for server_id, value in found.items() if isinstance(value, int | float)
+    }
+
+
+def _policy(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about the policy that this server says."""
+    return {name: value for name, value in facts.items() if name.startswith("policy")}
+
+
+def _latest(facts: Iterable[Mapping[str, Any]], name: str) -> dict[str, str]:
+    """When each was seen last, by any server."""
+    latest: dict[str, int] = {}
+    for each in facts:
+        seen = each.get(name)
+        if not isinstance(seen, dict):
+            continue
+        for key, at_ms in seen.items():
+            if isinstance(at_ms, int):
+                latest[key] = max(at_ms, latest.get(key, 0))
+    return {key: wire_time(at_ms) for key, at_ms in sorted(latest.items())}

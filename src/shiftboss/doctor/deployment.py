@@ -1,0 +1,127 @@
+"""Asks the server about itself and the other servers on its database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from shiftboss.doctor.findings import Finding, ok, problem, warning
+from shiftboss.errors import ShiftbossError
+from shiftboss.rules.deployment.readiness import DISK_BYTES_LOW, DISK_BYTES_MIN, megabytes
+from shiftboss.rules.documents.wording import format_duration, pluralize
+
+# Calls an operation that only the operator may use.
+CallOperator = Callable[[str], bytes]
+Members = Mapping[str, Any]
+
+CLOCK_SKEW_MS_MAX: Final = 1000
+CLAIM_SECONDS: Final = 600
+_LOG: Final = "look into the log of the server"
+
+
+def check_deployment(call: CallOperator, now_ms: int) -> list[Finding]:
+    try:
+        view = json.loads(call("show_deployment"))
+    except ShiftbossError as error:
+        todo = error.hint or "run it in the folder of the server, or set SHIFTBOSS_OPERATOR_TOKEN"
+        text = f"the server was not asked about itself: {error.detail}"
+        return [warning("servers", text, todo)]
+    return judge_deployment(view, now_ms)
+
+
+def judge_deployment(view: Members, now_ms: int) -> list[Finding]:
+    return [
+        *_readiness(view),
+        *_servers(view),
+        *_keys(view),
+        *_clock(view),
+        *_disks(view),
+        *_credentials(view),
+        *_claims(view, now_ms),
+        *_webhooks(view),
+    ]
+
+
+def _readiness(view: Members) -> Iterator[Finding]:
+    for reason in view.get("reasons", ()):
+        text = f"the server is not ready ({reason['name']}): {reason['detail']}"
+        yield problem("servers", text, reason.get("todo") or _LOG)
+
+
+def _servers(view: Members) -> Iterator[Finding]:
+    level = {"problem": problem, "warning": warning}
+    serious = [each for each in view.get("differences", ()) if each["severity"] in level]
+    for each in serious:
+        yield level[each["severity"]]("servers", each["detail"], each["todo"])
+    if view["store"] == "postgres" and view.get("leader") is None:
+        text = "no server leads: leases do not end, CI is not watched"
+        yield warning("servers", text, "look again in half a minute: shiftboss servers")
+    living = [server for server in view["servers"] if server["state"] == "living"]
+    if not serious:
+        versions = ", ".join(sorted({server["version"] for server in living}))
+        text = f"{pluralize(len(living), 'server')} of version {versions}"
+        leader = next((each for each in living if each["server_id"] == view.get("leader")), None)
+        yield ok("servers", text if leader is None else f"{text}, led by {leader['address']}")
+
+
+def _keys(view: Members) -> Iterator[Finding]:
+    keys = view.get("keys", ())
+    retired = sum(1 for key in keys if key.get("retired_at"))
+    text = f"receipts of {pluralize(len(keys), 'key')} verify"
+    yield ok("keys", f"{text}, {retired} of them retired" if retired else text)
+
+
+def _clock(view: Members) -> Iterator[Finding]:
+    addresses = {server["server_id"]: server["address"] for server in view["servers"]}
+    for server_id, skew_ms in view.get("clock_skew_ms", {}).items():
+        if abs(skew_ms) > CLOCK_SKEW_MS_MAX:
+            text = (
+                f"the clock of {addresses.get(server_id, server_id)} differs from that of the "
+                f"database by {skew_ms / 1000:.1f} s"
+            )
+            yield warning("clock", text, "set it, or start time synchronisation: timedatectl")
+
+
+def _disks(view: Members) -> Iterator[Finding]:
+    for disk in view.get("disks", ()):
+        text = f"the disk of the {disk['what']} has {megabytes(disk['free_bytes'])} left"
+        if disk["free_bytes"] < DISK_BYTES_MIN:
+            continue  # said as a reason why the server is not ready
+        if disk["free_bytes"] < DISK_BYTES_LOW:
+            yield warning("disk", text, f"see what takes it: du -sh {disk['path']}")
+        else:
+            yield ok("disk", text)
+
+
+def _credentials(view: Members) -> Iterator[Finding]:
+    for text in view.get("credentials", ()):
+        yield problem("forge", text, "give it to the server, and restart it")
+
+
+def _claims(view: Members, now_ms: int) -> Iterator[Finding]:
+    verifies = any(each["verifies"] for each in view["servers"] if each["state"] == "living")
+    claims = view.get("waiting_claims", ())
+    if not verifies and not view.get("verifiers"):
+        yield (problem if claims else warning)(
+            "verifiers",
+            "nobody verifies claims: no server does, and no verifier has asked for one",
+            "start one: shiftboss verifier",
+        )
+    for claim in claims:
+        waited = now_ms // 1000 - round(datetime.fromisoformat(claim["asked_at"]).timestamp())
+        if waited > CLAIM_SECONDS and claim.get("taken_by") is None:
+            yield warning(
+                "claims",
+                f"the claim on {claim['bead_id']} of {claim['swarm_id']} has been waiting for a "
+                f"verifier for {format_duration(waited)}",
+                f"see why: shiftboss why {claim['bead_id']} --swarm {claim['swarm_id']}",
+            )
+
+
+def _webhooks(view: Members) -> Iterator[Finding]:
+    seen = view.get("webhooks", {})
+    if seen:
+        latest = ", ".join(f"{repo} at {at}" for repo, at in seen.items())
+        yield ok("webhooks", f"last seen: {latest}")

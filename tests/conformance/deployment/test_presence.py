@@ -1,0 +1,231 @@
+"""Every server records itself; differences and readiness are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from shiftboss import __version__
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.errors import IncompatibleServers
+from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
+from shiftboss.rules.deployment.readiness import Reason
+from shiftboss.rules.deployment.records import DeploymentServer
+from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
+from shiftboss.server.http.app import App
+from shiftboss.store.opening import store_at
+from tests.conformance.bus.bus_fixtures import StillClock
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-05")]
+
+Body = dict[str, object]
+
+
+@asynccontextmanager
+async def server(
+    address: str, clock: StillClock, version: str = __version__, **facts: str
+) -> AsyncIterator[Coordinator]:
+    coordinator = Coordinator(store_at(address), clock=clock, verifies=False)
+    coordinator.presence.version = version
+    coordinator.presence.address = f"http://{facts.get('name', 'one')}"
+    for name, value in facts.items():
+        coordinator.deployment.facts[name] = lambda value=value: value  # type: ignore[misc]
+    await coordinator.start()
+    try:
+        yield coordinator
+    finally:
+        await coordinator.stop()
+
+
+async def shown(coordinator: Coordinator) -> DeploymentView:
+    return await coordinator.deployment.show_deployment(ShowDeploymentRequest())
+
+
+async def get(app: App, path: str, *headers: tuple[bytes, bytes]) -> tuple[int, Body]:
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: object) -> None:
+        assert isinstance(message, dict)
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), *headers],
+    }
+    await app(scope, receive, send)
+    status, body = sent[0]["status"], sent[1]["body"]
+    assert isinstance(status, int)
+    assert isinstance(body, bytes)
+    return status, json.loads(body)
+
+
+async def test_a_server_is_shown_while_it_lives_and_after_it_stopped(store_address: str) -> None:
+    clock = StillClock()
+    async with server(store_address, clock) as one:
+        view = await shown(one)
+        (here,) = view.servers
+        assert (here.state, here.version, here.address) == ("living", __version__, "http://one")
+        assert (view.server_id, view.ready, view.differences) == (here.server_id, True, [])
+        assert here.facts["schema"] == view.schema_version == one.store.schema_version
+    clock.now_ms += 1000
+    async with server(store_address, clock) as other:
+        assert {each.state for each in (await shown(other)).servers} == {"living", "stopped"}
+        clock.now_ms += KEPT_MS + 1
+        await other.presence.renew()
+        assert [each.state for each in (await shown(other)).servers] == ["living"]
+
+
+async def test_the_leader_and_the_differences_of_two_servers_are_shown(postgres_url: str) -> None:
+    clock = StillClock()
+    settings = {"operator_token": "aaaa", "policy": "p"}
+    async with (
+        server(postgres_url, clock, name="one", **settings) as one,
+        server(postgres_url, clock, name="two", **settings | {"policy": "q"}) as two,
+    ):
+        assert [each.name for each in two.deployment.differences] == ["policy"]
+        await one.presence.renew()
+        assert [each.name for each in one.deployment.differences] == ["policy"]
+        status, ready = await get(App(one), "/ready")
+        assert (status, ready["status"]) == (200, "ready")
+        assert "http://two" in json.dumps(ready["differences"])
+
+        def leads() -> bool:
+            return any(each.presence.facts["leads"]() for each in (one, two))
+
+        await eventually(leads, "one of them leads")
+        for each in (one, two):
+            await each.presence.renew()
+        view = await shown(one)
+        assert view.leader in {each.server_id for each in view.servers}
+        assert sum(each.leads for each in view.servers) == 1
+        assert "aaaa" not in view.model_dump_json(), "digests of tokens are shown to nobody"
+
+
+async def test_a_server_that_is_silent_is_no_longer_compared(postgres_url: str) -> None:
+    clock = StillClock()
+    async with server(postgres_url, clock, name="one", policy="p") as one:
+        gone = DeploymentServer(
+            "gone", "h", "http://gone", __version__, clock.now_ms, clock.now_ms, None, "{}"
+        )
+        await one.store.write(
+            lambda tx: tx.put_server(gone._replace(facts='{"policy": "q"}')), partition=""
+        )
+        await one.presence.renew()
+        assert [each.name for each in one.deployment.differences] == ["policy"]
+        clock.now_ms += LIVING_MS
+        await one.presence.renew()
+        assert one.deployment.differences == []
+        states = {each.server_id: each.state for each in (await shown(one)).servers}
+        assert states == {"gone": "silent", one.presence.server_id: "living"}
+
+
+async def test_versions_that_are_too_far_apart_do_not_meet(postgres_url: str) -> None:
+    clock = StillClock()
+    async with server(postgres_url, clock, "0.4.0"):
+        async with server(postgres_url, clock, "0.3.9") as near:
+            assert [each.severity for each in near.deployment.differences] == ["information"]
+        with pytest.raises(IncompatibleServers, match=r"0.4.0 at http://one") as refused:
+            async with server(postgres_url, clock, "0.2.0"):
+                pass
+        assert "kill " in (refused.value.hint or "")
+    async with server(postgres_url, clock, "0.2.0"):
+        pass
+
+
+async def test_strangers_learn_from_ready_only_whether_it_is(sqlite_path: str) -> None:
+    async with server(sqlite_path, StillClock()) as one:
+        app = App(one, token="t" * 20)
+        assert await get(app, "/ready") == (200, {"status": "ready"})
+        one.deployment.not_ready["clock"] = lambda: Reason("clock", "70 s ahead", "set the clock")
+        status, refusal = await get(app, "/ready")
+        assert (status, refusal["code"]) == (503, "not_ready")
+        assert "70 s" not in json.dumps(refusal)
+        known = (b"authorization", b"Bearer " + b"t" * 20)
+        status, ready = await get(app, "/ready", known)
+        assert status == 503
+        assert ready["reasons"] == [
+            {"name": "clock", "detail": "70 s ahead", "todo": "set the clock"}
+        ]
+        assert ready["differences"] == []
+        status, _ = await get(app, "/health")
+        assert status == 200, "it is healthy, and may not get traffic"
+
+
+async def reasons(coordinator: Coordinator) -> list[str]:
+    return [reason.name for reason in await coordinator.deployment.reasons()]
+
+
+async def test_a_stopping_server_and_one_with_a_full_disk_are_not_ready(
+    store_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with server(store_address, StillClock()) as one:
+        assert await reasons(one) == []
+        one.deployment.folders = {"database": tmp_path, "state folder": tmp_path / "missing"}
+        monkeypatch.setattr("shiftboss.rules.deployment.readiness.DISK_BYTES_MIN", 2**62)
+        assert await reasons(one) == ["disk"]
+        (disk,) = (await shown(one)).disks
+        assert disk.path == str(tmp_path)
+        assert 0 < disk.free_bytes < disk.total_bytes
+        one.hub.close()
+        assert await reasons(one) == ["stopping", "disk"]
+
+
+async def test_duties_that_end_with_an_error_are_said_and_start_again(
+    store_address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("shiftboss.coordinator.duties.supervision.RESTART_SECONDS", 0.01)
+
+    class Failing:
+        on_every_server: ClassVar[bool] = True
+        started = 0
+
+        async def run(self) -> None:
+            self.started += 1
+            if self.started == 1:
+                raise RuntimeError("unexpected")
+            await asyncio.Event().wait()
+
+    failing = Failing()
+    coordinator = Coordinator(store_at(store_address), verifies=False)
+    coordinator.everywhere.duties.append(failing)
+    await coordinator.start()
+    try:
+        await eventually(lambda: failing.started == 2, "the duties start again")
+        (reason,) = await coordinator.deployment.reasons()
+        assert (reason.name, "unexpected" in reason.detail) == ("duties", True)
+        assert "a duty ended" in caplog.text
+    finally:
+        await coordinator.stop()
+
+
+async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> None:
+    clock = StillClock()
+    async with server(store_address, clock) as one:
+        one.handoffs.verifiers_seen.note("far-away", clock.now_ms)
+        one.webhooks.last_seen.note("api", clock.now_ms)
+
+        async def problems() -> list[str]:
+            return ["FORGE_TOKEN is not set: api"]
+
+        one.deployment.credentials = problems
+        clock.now_ms += LIVING_MS
+        view = await shown(one)
+        assert [each.state for each in view.servers] == ["living"]
+        assert list(view.verifiers) == ["far-away"]
+        assert list(view.webhooks) == ["api"]
+        assert view.credentials == ["FORGE_TOKEN is not set: api"]
+        assert view.waiting_claims == []
+        assert len(view.policy["policy"]) == 64
