@@ -127,14 +127,19 @@ def _rotation(reader: Reader) -> None:
     assert reader.shell(f"{lists} operator-token").code == 0
     assert reader.shell(f"{lists} operator-token.old").code == 1
     reader.follow("The signing key")
-    keys = reader.json("shiftboss receipt keys")["keys"]
-    assert isinstance(keys, list)
-    assert sorted(key["retired_at"] is not None for key in keys) == [False, False, True]
+    wait_until(lambda: _keys(reader) == [False, False, True], "there is a new key", WAIT_SECONDS)
     certificate = reader.deployment.new_certificate()
     certificate.cert.rename(work / "new-tls.crt")
     certificate.key.rename(work / "new-tls.key")
     reader.follow("The certificate")
     assert reader.is_accepted("ben.new")
+
+
+def _keys(reader: Reader) -> list[bool]:
+    """Of each, whether it is retired."""
+    keys = reader.json("shiftboss receipt keys")["keys"]
+    assert isinstance(keys, list)
+    return sorted("retired_at" in key for key in keys)
 
 
 def _backups(reader: Reader) -> None:
