@@ -1,6 +1,7 @@
 """Every server records itself in the store, and looks at the others.
 
-A row is renewed every ten seconds where servers share a database. It has the facts in which servers
+A row is renewed every ten seconds where servers share a database, and when a fact that servers
+compare has changed: else a new policy would look like a difference for a while. It has the facts in which servers
 of one deployment should agree, and what an operator wants to know. Whoever knows a fact adds it:
 `presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
 """
@@ -13,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
@@ -23,6 +24,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import IncompatibleServers, SchemaMismatch, ShiftbossError
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import (
+    COMPARED_FACTS,
     KEPT_MS,
     RENEWAL_SECONDS,
     Difference,
@@ -63,6 +65,7 @@ class Presence:
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
+        self._compared: Mapping[str, object] = {}
         self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
 
     async def join(self) -> None:
@@ -91,8 +94,17 @@ class Presence:
         now_ms = self._clock()
         row = self.row(now_ms)
         is_alone = not self._store.shared
+        self._compared = self._compared_facts()
         use_case = partial(_renew, row=row, now_ms=now_ms, is_alone=is_alone)
         self._compare(await self._store.write(use_case, partition=""))
+
+    async def renew_if_changed(self) -> None:
+        """After the settings of the deployment, or the files of this server, were read again."""
+        if self._started_at_ms and self._compared_facts() != self._compared:
+            await self.renew()
+
+    def _compared_facts(self) -> dict[str, object]:
+        return {name: fact() for name, fact in self.facts.items() if name in COMPARED_FACTS}
 
     async def leave(self) -> None:
         """The others need not wait until it counts as gone."""

@@ -182,4 +182,6 @@ def _note_restore(connection: psycopg.Connection, name: str, now_ms: int) -> int
         percent_style(queries["add_restore"]).encode(),
         {"at_ms": now_ms, "backup": name, "epoch_floor": floor},
     )
+    # No server runs. The servers of the backup would count as living, if it is seconds old.
+    connection.execute("UPDATE servers SET stopped_at_ms = seen_at_ms WHERE stopped_at_ms IS NULL")
     return floor
