@@ -100,7 +100,7 @@ def _disks(view: Members) -> Iterator[Finding]:
 
 def _credentials(view: Members) -> Iterator[Finding]:
     for text in view.get("credentials", ()):
-        yield problem("forge", text, _CREDENTIAL_TODO)
+        yield problem("credentials", text, _CREDENTIAL_TODO)
 
 
 def _claims(view: Members, now_ms: int) -> Iterator[Finding]:

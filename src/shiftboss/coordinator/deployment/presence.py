@@ -1,9 +1,9 @@
 """Every server records itself in the store, and looks at the others.
 
 A row is renewed every ten seconds where servers share a database, and when a fact that servers
-compare has changed: else a new policy would look like a difference for a while. It has the facts in which servers
-of one deployment should agree, and what an operator wants to know. Whoever knows a fact adds it:
-`presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
+compare has changed: else a new policy would look like a difference for a while. It has the facts in
+which servers of one deployment should agree, and what an operator wants to know. Whoever knows a
+fact adds it: `presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
 """
 
 from __future__ import annotations
