@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.rules.deployment.servers import RENEWAL_SECONDS
 from tests.commands import Done
 from tests.e2e.operations.deployment import WAIT_SECONDS, Deployment, succeeded
 from tests.e2e.operations.page import Block, blocks
@@ -58,6 +59,15 @@ class Reader:
         answer: dict[str, object] = json.loads(succeeded(self.shell(f"{command} --json")))
         return answer
 
+    def wait_until_servers_agree(self) -> None:
+        """Well before they would renew their records anyway."""
+        wait_until(self._agree, "the servers agree", RENEWAL_SECONDS / 2)
+
+    def _agree(self) -> bool:
+        differences = self.json("shiftboss servers").get("differences", [])
+        assert isinstance(differences, list)
+        return {each["severity"] for each in differences} <= {"information"}
+
     def is_accepted(self, token_file: str) -> bool:
         return self.shell(f"shiftboss swarm list --token-file {token_file}").code == 0
 
@@ -77,6 +87,7 @@ def test_the_page_can_be_followed(reader: Reader) -> None:
     _first_setup(reader)
     reader.follow("A second server")
     reader.follow("Changing the policy")
+    reader.wait_until_servers_agree()
     _rotation(reader)
     reader.follow("Upgrades")
     _backups(reader)
@@ -126,6 +137,7 @@ def _rotation(reader: Reader) -> None:
     lists = "env -u SHIFTBOSS_TOKEN_FILE shiftboss token list --operator-token-file"
     assert reader.shell(f"{lists} operator-token").code == 0
     assert reader.shell(f"{lists} operator-token.old").code == 1
+    reader.wait_until_servers_agree()
     reader.follow("The signing key")
     wait_until(lambda: _keys(reader) == [False, False, True], "there is a new key", WAIT_SECONDS)
     certificate = reader.deployment.new_certificate()
