@@ -97,7 +97,7 @@ class SimulatedServer:
             elapsed=asyncio.get_running_loop().time,
             policy=world.policy,
         )
-        # Nobody looks at the row of a simulated server, and renewing it takes a third of the time.
+        # Nobody looks at the row of a simulated server.
         coordinator.presence.seconds = PRESENCE_SECONDS
         await coordinator.start()
         self.coordinator = coordinator

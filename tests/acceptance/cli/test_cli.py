@@ -254,7 +254,7 @@ def test_events_after_the_given_id_are_printed_one_per_line(
     events = [json.loads(line) for line in since]
     assert all(datetime.fromisoformat(event.pop("at")).tzinfo == UTC for event in events)
     assert events == [
-        {"id": event.event_id, "event": event.kind, "data": event.data}
+        {"id": event.event_id, "event": event.kind, "data": event.data, "actor": "local"}
         for event in client.stored_events(SWARM, since=2)
     ]
 

@@ -161,7 +161,7 @@ def test_the_commands_of_the_how_to_verify_an_envelope(
         )
 
     by_library, by_openssl = map(run, scripts)
-    assert by_library.stdout == f"https://shiftboss.dev/receipt/v2 {landing.commit}\n", by_library
+    assert by_library.stdout == f"https://shiftboss.dev/receipt/v3 {landing.commit}\n", by_library
     assert by_openssl.returncode == 0, by_openssl
     envelope = json.loads(file.read_bytes())
     file.write_text(json.dumps(envelope | {"payload": "e30="}))

@@ -60,6 +60,8 @@ READING_TOOLS = {
     "export_receipt",
     "list_receipts",
     "list_claims",
+    "show_policy",
+    "list_policies",
     "swarm_plan",
     "get_ci_instructions",
     "get_worker_prompt",

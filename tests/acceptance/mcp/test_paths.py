@@ -119,6 +119,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("export_receipt", {"bead_id": "h"}),
     ("list_receipts", {}),
     ("list_claims", {}),
+    ("show_policy", {}),
+    ("list_policies", {}),
     ("swarm_plan", {"seed": 1}),
     ("report_milestone", {"bead_id": "h", "line": "WORKING: hard"}),
     ("report_failure", {"bead_id": "h", "message": "it broke"}),

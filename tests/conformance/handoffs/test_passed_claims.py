@@ -11,8 +11,11 @@ from shiftboss.coordinator.duties.claim_watcher import ClaimWatcher
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.access.actors import Actor
+from shiftboss.rules.access.roles import Role
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from shiftboss.rules.claims.passing import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
+from shiftboss.store.acting import CURRENT_ACTOR
 from tests.conformance.handoffs.handoff_fixtures import (
     HandoffFixture,
     accepted,
@@ -305,3 +308,14 @@ async def test_of_two_servers_the_one_with_the_repository_verifies(
             assert await here.events("claim_refused") == []
             (passed,) = await here.events("claim_passed")
             assert passed["reason"] == f"There is no folder {tmp_path / 'not-here'}"
+
+
+@pytest.mark.requirement("OWN-06")
+async def test_a_reader_of_one_swarm_sees_no_claims_of_others(handoffs: HandoffFixture) -> None:
+    await claimed(handoffs)
+    caller = CURRENT_ACTOR.set(Actor("reader", Role.READ_ONLY, swarm_id="another"))
+    try:
+        assert (await handoffs.open_claims(all_swarms=True)).claims == []
+    finally:
+        CURRENT_ACTOR.reset(caller)
+    assert len((await handoffs.open_claims(all_swarms=True)).claims) == 1

@@ -357,7 +357,9 @@ class HandoffService:
         self._noted_ms[verifier] = now_ms
 
     async def list_claims(self, request: ListClaimsRequest, _key: str | None = None) -> ClaimList:
-        now_ms = self._clock()
+        now_ms, reader = self._clock(), CURRENT_ACTOR.get()
+        if reader.swarm_id is not None:
+            request = request.model_copy(update={"swarm_id": reader.swarm_id, "all_swarms": False})
         return await self._store.read(lambda tx: open_claims.listing(tx, request, now_ms))
 
     async def retry_claim(
