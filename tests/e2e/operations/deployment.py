@@ -43,10 +43,7 @@ class Service:
         self._context: AbstractContextManager[Running] | None = None
 
     def write(self, path: str, text: str) -> Path:
-        file = Path(f"{self.folder}{path}")
-        file.touch(mode=0o600)
-        file.write_text(self.here(text), encoding="utf-8")
-        return file
+        return write_private(Path(f"{self.folder}{path}"), self.here(text))
 
     def here(self, text: str) -> str:
         """The same text with the names of this test."""
@@ -215,6 +212,12 @@ class Deployment:
             systemctl = {"reload": server.reload, "stop": server.stop, "start": server.start}
             systemctl.get(line.split()[1], lambda: None)()
         return output
+
+
+def write_private(file: Path, text: str) -> Path:
+    file.touch(mode=0o600)
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def succeeded(done: Done) -> str:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.rules.deployment.servers import RENEWAL_SECONDS
 from tests.commands import Done
-from tests.e2e.operations.deployment import WAIT_SECONDS, Deployment, succeeded
+from tests.e2e.operations.deployment import WAIT_SECONDS, Deployment, succeeded, write_private
 from tests.e2e.operations.page import Block, blocks
 from tests.postgres import Postgres
 from tests.repos import Repo
@@ -60,8 +59,7 @@ class Reader:
         return answer
 
     def wait_until_servers_agree(self) -> None:
-        """Well before they would renew their records anyway."""
-        wait_until(self._agree, "the servers agree", RENEWAL_SECONDS / 2)
+        wait_until(self._agree, "the servers agree", WAIT_SECONDS)
 
     def _agree(self) -> bool:
         differences = self.json("shiftboss servers").get("differences", [])
@@ -110,8 +108,10 @@ def _first_setup(reader: Reader) -> None:
     deployment.start_servers(work / "operator-token")
     reader.follow("4. Your own account")
     reader.follow("5. Tokens for everybody")
-    assert not reader.is_accepted("operator-token.wrong")
+    write_private(work / "wrong.token", f"sbt_{'x' * 40}")
+    assert not reader.is_accepted("wrong.token")
     assert reader.is_accepted("ben.token")
+    assert reader.shell("shiftboss token list --token-file ben.token").code == 1
     deployment.start_verifier(work / "verify-1.token")
     reader.follow("7. The policy")
     Repo(deployment.home / "src" / "app", has_task=False)
@@ -132,8 +132,7 @@ def _rotation(reader: Reader) -> None:
     assert reader.is_accepted("ben.new")
     old = (work / "operator-token").read_text()
     reader.follow("The operator's token")
-    (work / "operator-token.old").touch(mode=0o600)
-    (work / "operator-token.old").write_text(old)
+    write_private(work / "operator-token.old", old)
     lists = "env -u SHIFTBOSS_TOKEN_FILE shiftboss token list --operator-token-file"
     assert reader.shell(f"{lists} operator-token").code == 0
     assert reader.shell(f"{lists} operator-token.old").code == 1
