@@ -27,7 +27,7 @@ from shiftboss.store.backups.report import (
     new_epoch_floor,
     time_stamp,
 )
-from shiftboss.store.postgres.schema import MIGRATION_LOCK, raise_support
+from shiftboss.store.postgres.schema import ENDING_SECONDS, MIGRATION_LOCK, raise_support
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
@@ -36,8 +36,6 @@ from shiftboss.store.queries import (
     works_since,
 )
 
-# A server that has just ended leaves its connections for so long.
-ENDING_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
 
