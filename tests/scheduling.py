@@ -16,6 +16,7 @@ LONG = (
     "tests/e2e/bus/test_mcp_clients.py",
     "tests/e2e/conformance/",
     "tests/e2e/hostile/test_openapi.py",
+    "tests/e2e/operations/",
     "tests/e2e/redteam/test_corpus.py",
     "tests/e2e/runs/",
     "tests/e2e/team/",

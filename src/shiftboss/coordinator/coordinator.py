@@ -183,7 +183,8 @@ class Coordinator:
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
         }
-        self.settings.add(self.presence.tell_changes)
+        # The last one: it tells what the others have read.
+        self.settings.add(self.presence.renew_if_changed)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
         self.deployment.credentials = self._credential_lines
         self._exit = AsyncExitStack()

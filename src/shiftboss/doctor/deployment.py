@@ -18,6 +18,9 @@ Members = Mapping[str, Any]
 
 CLOCK_SKEW_MS_MAX: Final = 1000
 CLAIM_SECONDS: Final = 600
+_CREDENTIAL_TODO: Final = (
+    "give it to every server; a file is read again by itself, a variable needs a restart"
+)
 _LOG: Final = "look into the log of the server"
 
 
@@ -97,7 +100,7 @@ def _disks(view: Members) -> Iterator[Finding]:
 
 def _credentials(view: Members) -> Iterator[Finding]:
     for text in view.get("credentials", ()):
-        yield problem("forge", text, "give it to the server, and restart it")
+        yield problem("credentials", text, _CREDENTIAL_TODO)
 
 
 def _claims(view: Members, now_ms: int) -> Iterator[Finding]:

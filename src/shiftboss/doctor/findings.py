@@ -20,6 +20,7 @@ Check = Literal[
     "repos",
     "hooks",
     "sandbox",
+    "credentials",
     "forge",
     "runners",
     "queues",

@@ -24,6 +24,7 @@ import uvicorn
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.defaults import (
     ADDRESS,
@@ -394,7 +395,14 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
         reloads.add(name, reload)
     reloads.add("tokens", TokenReload(app.guard.tokens.replace_given, shared, operator))
     reloads.add("policy", app.coordinator.policies.put_file)
+    reloads.add("record of this server", partial(_renew_presence, app.coordinator.presence))
     return reloads
+
+
+async def _renew_presence(presence: Presence) -> Sequence[str]:
+    """The other servers compare it."""
+    await presence.renew_if_changed()
+    return ()
 
 
 def _serving(settings: ServerSettings, app: App) -> Serving:

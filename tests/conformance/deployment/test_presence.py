@@ -20,6 +20,7 @@ from shiftboss.rules.deployment.readiness import Reason
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
 from shiftboss.server.http.app import App
+from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.waiting import eventually
@@ -113,6 +114,30 @@ async def test_the_leader_and_the_differences_of_two_servers_are_shown(postgres_
         assert view.leader in {each.server_id for each in view.servers}
         assert sum(each.leads for each in view.servers) == 1
         assert "aaaa" not in view.model_dump_json(), "digests of tokens are shown to nobody"
+
+
+async def test_what_is_compared_is_recorded_as_soon_as_it_changes(postgres_url: str) -> None:
+    clock = StillClock()
+    async with (
+        server(postgres_url, clock, name="one", policy="p") as one,
+        server(postgres_url, clock, name="two", policy="p") as two,
+    ):
+        for each in (one, two):
+            each.deployment.facts["policy"] = lambda: "q"
+            await each.settings.read()
+        assert [each.name for each in (await shown(one)).differences] == []
+
+
+async def test_a_server_of_a_restored_database_does_not_count_as_living(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    clock = StillClock()
+    async with server(postgres_url, clock, "0.1.0"):
+        back_up(postgres_url, tmp_path / "backup", now_ms=clock.now_ms)
+    restore(postgres_url, tmp_path / "backup", force=True, now_ms=clock.now_ms)
+    async with server(postgres_url, clock, "0.3.0") as newer:
+        states = sorted(each.state for each in (await shown(newer)).servers)
+        assert states == ["living", "stopped"]
 
 
 async def test_a_server_that_is_silent_is_no_longer_compared(postgres_url: str) -> None:

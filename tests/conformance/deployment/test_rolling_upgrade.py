@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers, SchemaMismatch, ShiftbossError, StoreUnavailable
+from shiftboss.store.postgres import schema
 from shiftboss.store.postgres.store import PostgresStore
 from shiftboss.store.queries import load_migrations, stops_older_servers, works_since
 from tests.conformance.backends import cut_connections
@@ -85,6 +88,23 @@ async def test_an_incompatible_migration_waits_until_the_older_servers_have_stop
         with pytest.raises(SchemaMismatch, match="supports up to"):
             async with server(postgres_url, OLD):
                 pass
+
+
+def test_connections_of_a_server_that_has_just_ended_are_waited_for(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        psycopg.connect(postgres_url, autocommit=True) as left,
+        psycopg.connect(postgres_url, autocommit=True) as connection,
+    ):
+        left.execute(schema.HOLD_SCHEMA)
+
+        def wait(seconds: float) -> None:
+            left.close()
+            time.sleep(seconds)
+
+        monkeypatch.setattr(schema, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
+        assert schema.migrate(connection, INCOMPATIBLE) == NEXT
 
 
 async def test_a_server_that_was_cut_off_during_the_migration_stops(postgres_url: str) -> None:

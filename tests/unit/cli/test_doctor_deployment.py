@@ -53,7 +53,7 @@ def test_a_deployment_that_is_well_has_no_warnings() -> None:
             {"disks": [{"what": "state folder", "path": "/v", "free_bytes": 2**29}]},
             *("disk", "warning", "512 MB left"),
         ),
-        ({"credentials": ["FORGE_TOKEN is not set"]}, "forge", "problem", "FORGE_TOKEN"),
+        ({"credentials": ["FORGE_TOKEN is not set"]}, "credentials", "problem", "FORGE_TOKEN"),
         (
             {"servers": [SERVER | {"verifies": False}]},
             *("verifiers", "warning", "nobody verifies"),

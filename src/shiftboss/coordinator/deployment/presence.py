@@ -1,8 +1,9 @@
 """Every server records itself in the store, and looks at the others.
 
-A row is renewed every ten seconds where servers share a database. It has the facts in which servers
-of one deployment should agree, and what an operator wants to know. Whoever knows a fact adds it:
-`presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
+A row is renewed every ten seconds where servers share a database, and when a fact that servers
+compare has changed: else a new policy would look like a difference for a while. It has the facts in
+which servers of one deployment should agree, and what an operator wants to know. Whoever knows a
+fact adds it: `presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
@@ -23,6 +24,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import IncompatibleServers, SchemaMismatch, ShiftbossError
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import (
+    COMPARED_FACTS,
     KEPT_MS,
     RENEWAL_SECONDS,
     Difference,
@@ -64,7 +66,7 @@ class Presence:
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
-        self._told: tuple[object, ...] = ()
+        self._compared: Mapping[str, object] = {}
         self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
 
     async def join(self) -> None:
@@ -93,21 +95,24 @@ class Presence:
         now_ms = self._clock()
         row = self.row(now_ms)
         is_alone = not self._store.shared
+        self._compared = self._compared_facts()
         use_case = partial(_renew, row=row, now_ms=now_ms, is_alone=is_alone)
         self._compare(await self._store.write(use_case, partition=""))
-        self._told = _agreed(row)
 
-    async def tell_changes(self) -> None:
-        """A policy or a key is in force here from now on. Until this server renews its row, the
-        others would take it for a difference. This server does not compare: the others are told
-        at the same time."""
-        if not (self._started_at_ms and self._store.shared):
+    async def renew_if_changed(self) -> None:
+        """After the settings of the deployment, or the files of this server, were read again: until
+        its row says so, the others would take a new policy, key or token for a difference. This
+        server does not compare now, because the others learn of it at the same time."""
+        compared = self._compared_facts()
+        if not self._started_at_ms or compared == self._compared:
             return
         row = self.row(self._clock())
-        if _agreed(row) != self._told:
-            with suppress(ShiftbossError):
-                await self._store.write(lambda tx: tx.put_server(row), partition="")
-                self._told = _agreed(row)
+        with suppress(ShiftbossError):
+            await self._store.write(lambda tx: tx.put_server(row), partition="")
+            self._compared = compared
+
+    def _compared_facts(self) -> dict[str, object]:
+        return {name: fact() for name, fact in self.facts.items() if name in COMPARED_FACTS}
 
     async def leave(self) -> None:
         """The others need not wait until it counts as gone."""
@@ -172,12 +177,6 @@ def _renew(tx: Transaction, row: DeploymentServer, now_ms: int, *, is_alone: boo
         return Neighbours([row], frozenset())
     retired = (key.key_id for key in tx.signing_keys() if key.retired_at_ms is not None)
     return Neighbours(living_servers(tx.servers(), now_ms), frozenset(retired))
-
-
-def _agreed(row: DeploymentServer) -> tuple[object, ...]:
-    """What servers agree on and somebody may change while they run."""
-    facts = facts_of(row)
-    return facts.get("policy"), facts.get("key_id")
 
 
 def _incompatible(version: str, apart: list[DeploymentServer]) -> IncompatibleServers:

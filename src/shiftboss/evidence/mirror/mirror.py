@@ -23,7 +23,7 @@ from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
-from shiftboss.evidence.mirror.repository import existing_folder
+from shiftboss.evidence.mirror.repository import REPO_HINT, existing_folder
 from shiftboss.evidence.mirror.transport import credentials_file, transport_environment
 from shiftboss.rules.paths.branch_names import is_branch_name
 from shiftboss.rules.paths.repo_urls import checked_url, is_url
@@ -250,7 +250,9 @@ async def _source_of(repo: str) -> str:
     )
     if output.code != 0:
         raise UnknownRepo(
-            f"{repo} is not a git repository", field="repo", hint="give the path of a work tree"
+            f"{repo} is not a git repository",
+            field="repo",
+            hint=REPO_HINT,
         )
     is_shallow, _, path = output.out.decode(errors="surrogateescape").rstrip("\n").partition("\n")
     if is_shallow == "true":

@@ -27,6 +27,8 @@ BLOB_BYTES_MAX: Final = 1024 * 1024
 # In the worker integration contract, a commit has 7 to 40 digits.
 LONG_NAMES: Final = "uses SHA-256 commit ids, but reports allow 40 digits at most"
 LONG_NAMES_HINT: Final = "use a repository created with --object-format=sha1, git's default"
+# A server or a verifier of a team is on another machine than who names the repository.
+REPO_HINT: Final = "give the absolute path of a work tree on the machine that looks at it, or a URL"
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # The lines that git prints for `facts`.
 _FACTS: Final = 5
@@ -229,9 +231,7 @@ def _parse_commit(line: str) -> LoggedCommit:
 def existing_folder(path: str) -> Path:
     folder = Path(path)
     if "\0" in path or not folder.is_absolute() or not folder.is_dir():
-        raise UnknownRepo(
-            f"There is no folder {path}", field="repo", hint="give the absolute path of a work tree"
-        )
+        raise UnknownRepo(f"There is no folder {path}", field="repo", hint=REPO_HINT)
     return folder
 
 
@@ -243,7 +243,9 @@ async def _toplevel(folder: Path) -> str:
     bare = await git(["rev-parse", "--path-format=absolute", "--git-dir"], folder)
     if bare.code != 0:
         raise UnknownRepo(
-            f"{folder} is not a git repository", field="repo", hint="give the path of a work tree"
+            f"{folder} is not a git repository",
+            field="repo",
+            hint=REPO_HINT,
         )
     return _text(bare.out)
 

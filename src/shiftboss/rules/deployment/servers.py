@@ -20,6 +20,9 @@ LIVING_MS: Final = 35_000
 # How long the rows of servers that are gone are kept.
 KEPT_MS: Final = 24 * 3600 * 1000
 
+# Beside the version. What is compared is written at once when it changes.
+COMPARED_FACTS: Final = frozenset({"operator_token", "token", "policy", "key_id"})
+
 Severity = Literal["information", "warning", "problem"]
 
 
@@ -84,11 +87,11 @@ def find_differences(
 
 _OPERATOR_TODO: Final = (
     "start all of them with the same SHIFTBOSS_OPERATOR_TOKEN, or copy the file operator-token of "
-    "one state folder to the others"
+    "one state folder to the others and send them SIGHUP"
 )
-_SHARED_TODO: Final = "start all of them with the same --token-file"
+_SHARED_TODO: Final = "give all of them the same --token-file, and send them SIGHUP"
 _POLICY_TODO: Final = (
-    "compare them with `shiftboss policy show`, and start all servers with the same --policy"
+    "all servers go by the newest version within seconds; the log of one that does not says why"
 )
 
 

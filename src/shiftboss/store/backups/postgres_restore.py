@@ -27,7 +27,7 @@ from shiftboss.store.backups.report import (
     new_epoch_floor,
     time_stamp,
 )
-from shiftboss.store.postgres.schema import MIGRATION_LOCK, raise_support
+from shiftboss.store.postgres.schema import ENDING_SECONDS, MIGRATION_LOCK, raise_support
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
@@ -36,8 +36,6 @@ from shiftboss.store.queries import (
     works_since,
 )
 
-# A server that has just ended leaves its connections for so long.
-ENDING_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
 
@@ -182,4 +180,6 @@ def _note_restore(connection: psycopg.Connection, name: str, now_ms: int) -> int
         percent_style(queries["add_restore"]).encode(),
         {"at_ms": now_ms, "backup": name, "epoch_floor": floor},
     )
+    # No server runs. The servers of the backup would count as living, if it is seconds old.
+    connection.execute("UPDATE servers SET stopped_at_ms = seen_at_ms WHERE stopped_at_ms IS NULL")
     return floor

@@ -8,6 +8,7 @@ longer work with the database.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,10 @@ from shiftboss.errors import IncompatibleServers, SchemaMismatch
 from shiftboss.store.queries import check_schema_version, stops_older_servers, works_since
 
 Migrations = Sequence[tuple[int, str]]
+
+# A server that has just ended leaves its connections for so long.
+ENDING_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.02
 
 # Arbitrary numbers that no other program locks in the same database.
 MIGRATION_LOCK: Final = 0x5348_4946_5442_4F53
@@ -94,18 +99,26 @@ def raise_support(connection: psycopg.Connection, since: int) -> None:
 def _check_alone(connection: psycopg.Connection, version: int) -> None:
     """Raises IncompatibleServers while a server is connected."""
     is_known = supported_since(connection) is not None
+    deadline = time.monotonic() + ENDING_SECONDS
+    while not _is_alone(connection, is_known=is_known):
+        if time.monotonic() >= deadline:
+            named = _named(connection, is_known=is_known)
+            raise IncompatibleServers(
+                f"servers that know the database up to schema version {version} are using it, and "
+                f"cannot work with what this version makes of it{named}",
+                hint="stop all of them, then start this one; nothing was changed",
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _is_alone(connection: psycopg.Connection, *, is_known: bool) -> bool:
     row = connection.execute(_TAKE_SCHEMA).fetchone()
-    is_alone = bool(row and row[0])
-    if not is_known:
-        row = connection.execute(_OLD_CONNECTIONS).fetchone()
-        is_alone = is_alone and row == (0,)
-    if is_alone:
-        return
-    raise IncompatibleServers(
-        f"servers that know the database up to schema version {version} are using it, and cannot "
-        f"work with what this version makes of it{_named(connection, is_known=is_known)}",
-        hint="stop all of them, then start this one; nothing was changed",
-    )
+    if not (row and row[0]):
+        return False
+    if is_known:
+        return True
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    return connection.execute(_OLD_CONNECTIONS).fetchone() == (0,)
 
 
 def _named(connection: psycopg.Connection, *, is_known: bool) -> str:

@@ -1,0 +1,1 @@
+"""The operations page, followed step by step."""
