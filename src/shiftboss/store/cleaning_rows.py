@@ -42,8 +42,9 @@ TABLES_OF_TASKS: Final = {
 class CleaningRows(TransactionPart):
     def delete_task(self, swarm_id: str, task_id: str) -> None:
         key = {"swarm_id": swarm_id, "task_id": task_id}
-        for query in TABLES_OF_TASKS.values():
-            self._write(query, key)
+        deleted = {table: self._write(query, key) for table, query in TABLES_OF_TASKS.items()}
+        if deleted["tokens"]:
+            self._session.announce_settings()
         self._write("delete_task", key)
 
     def delete_worker(self, swarm_id: str, name: str) -> None:

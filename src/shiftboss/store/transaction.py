@@ -216,7 +216,8 @@ class SqlTransaction(
     def delete_swarm(self, swarm_id: str) -> None:
         self._write("delete_all_events", {"swarm_id": swarm_id})
         self._write("release_repos_of_swarm", {"swarm_id": swarm_id})
-        self._write("delete_swarm_tokens", {"swarm_id": swarm_id})
+        if self._write("delete_swarm_tokens", {"swarm_id": swarm_id}):
+            self._session.announce_settings()
         self._write("delete_swarm", {"swarm_id": swarm_id})
         self._event_ids.pop(swarm_id, None)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -33,10 +33,22 @@ ANSWERS_PER_TRANSACTION_MAX = 500
 TOKENS_PER_TRANSACTION_MAX = 500
 
 
+def _nothing() -> None:
+    pass
+
+
 class Cleaner:
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Transactions, clock: Clock, retention_days: int) -> None:
+    def __init__(
+        self,
+        store: Transactions,
+        clock: Clock,
+        retention_days: int,
+        on_deleted: Callable[[], None] = _nothing,
+    ) -> None:
+        """`on_deleted` is called when a swarm or tasks were deleted, and their tokens with them."""
+        self._on_deleted = on_deleted
         self._store = store
         self._clock = clock
         self._retention_ms = retention_days * DAY_MS
@@ -96,6 +108,7 @@ class Cleaner:
         delete = partial(retention.delete_old_swarm, swarm_id=swarm_id, before_ms=before_ms)
         while (is_gone := await self._store.write(delete, swarm_id)) is False:
             pass
+        self._on_deleted()
         return bool(is_gone)
 
     async def _prune(self, swarm_id: str, before_ms: int) -> None:
@@ -128,7 +141,8 @@ class Cleaner:
                     task_ids=task_ids,
                     before_ms=before_ms,
                 )
-                await self._store.write(prune, swarm_id)
+                if await self._store.write(prune, swarm_id):
+                    self._on_deleted()
 
     async def _prune_records(self, before_ms: int) -> None:
         """What belongs to no swarm: invalid tokens, servers that are gone, pushes, signals."""

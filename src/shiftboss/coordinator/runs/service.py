@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, reviews, usage
@@ -44,13 +45,19 @@ from shiftboss.store.port import Store
 
 class RunService:
     def __init__(
-        self, store: Store, clock: Clock, evidence: Evidence, spawning: SpawnPolicy
+        self,
+        store: Store,
+        clock: Clock,
+        evidence: Evidence,
+        spawning: SpawnPolicy,
+        settings: SharedSettings,
     ) -> None:
         """A run spawns its tasks: `spawning` also says who may report runs."""
         self._spawning = spawning
         self._store = store
         self._clock = clock
         self._evidence = evidence
+        self._settings = settings
 
     # -- usage and budgets
 
@@ -99,6 +106,8 @@ class RunService:
                 deletion.delete_some, swarm_id=swarm_id, now_ms=self._clock(), force=force
             )
             is_gone = await self._store.write(delete, swarm_id)
+        # Its tokens are gone, too: they must not be valid for the next swarm of its name.
+        await self._settings.read_own_change()
         return seen.model_copy(update={"deleted": True})
 
     # -- pauses
