@@ -17,7 +17,7 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from shiftboss.rules.access.actors import Actor
+from shiftboss.rules.access.actors import UNKNOWN, Actor
 from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER
 
 _access = logging.getLogger(ACCESS_LOGGER)
@@ -33,6 +33,10 @@ REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 REFUSALS_LOGGED_MAX: Final = 5
 REFUSAL_SECONDS: Final = 60.0
 CLIENTS_MAX: Final = 1_000
+# The same for all clients together: an attacker may have any number of addresses.
+REFUSALS_OF_ALL_LOGGED_MAX: Final = 500
+# A tool of MCP is refused in the body of a response.
+_REFUSAL_CODES: Final = frozenset({"forbidden", "unauthorized"})
 # A longer body is not read for its swarm and its task.
 _BODY_BYTES_MAX: Final = 65_536
 _PATH_CHARACTERS_MAX: Final = 200
@@ -64,6 +68,10 @@ class RequestFacts:
         self.code: str | None = None
         self.is_audited = False
 
+    def is_refusal(self, status: int) -> bool:
+        """Whether access control has refused the request."""
+        return status in REFUSALS or self.code in _REFUSAL_CODES
+
     @property
     def operation(self) -> str:
         return self.path if self.tool is None else f"{self.path} {self.tool}"
@@ -94,13 +102,15 @@ class AccessLog:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._refusals: dict[str, _Refusals] = {}
+        self._refusals_of_all = _Refusals(clock())
 
     @property
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
-        audits = facts.is_audited and status not in REFUSALS and _audit.isEnabledFor(logging.INFO)
+        is_change = facts.is_audited and not facts.is_refusal(status)
+        audits = is_change and _audit.isEnabledFor(logging.INFO)
         if not (audits or self.is_on):
             return
         line = {
@@ -120,17 +130,29 @@ class AccessLog:
         if audits:
             _audit.info("change", extra={"facts": line})
 
-    def refused(self, facts: RequestFacts, status: int) -> None:
+    def refused(self, facts: RequestFacts, actor: Actor, status: int) -> None:
         """For a request that access control has refused. Floods are counted, not listed."""
         refusals = self._refusals_of(facts.client)
         refusals.count += 1
+        if refusals.count <= REFUSALS_LOGGED_MAX + 1 and not self._has_room():
+            return
         if refusals.count <= REFUSALS_LOGGED_MAX:
-            _audit.warning("refused", extra={"facts": _refusal(facts, status)})
+            _audit.warning("refused", extra={"facts": _refusal(facts, actor, status)})
         elif refusals.count == REFUSALS_LOGGED_MAX + 1:
             _audit.warning(
                 "more requests are refused; they are counted",
                 extra={"facts": {"client": facts.client}},
             )
+
+    def _has_room(self) -> bool:
+        """Whether one more line about any client may be logged in this interval."""
+        now = self._clock()
+        if now - self._refusals_of_all.began_at >= REFUSAL_SECONDS:
+            self._refusals_of_all = _Refusals(now)
+        self._refusals_of_all.count += 1
+        if self._refusals_of_all.count == REFUSALS_OF_ALL_LOGGED_MAX + 1:
+            _audit.warning("requests of too many clients are refused to list them")
+        return self._refusals_of_all.count <= REFUSALS_OF_ALL_LOGGED_MAX
 
     def _refusals_of(self, client: str) -> _Refusals:
         now = self._clock()
@@ -150,8 +172,10 @@ class AccessLog:
         return fresh
 
 
-def _refusal(facts: RequestFacts, status: int) -> dict[str, object]:
+def _refusal(facts: RequestFacts, actor: Actor, status: int) -> dict[str, object]:
+    who = {} if actor is UNKNOWN else {"actor": actor.name, "role": actor.role.value}
     return {
+        **who,
         "client": facts.client,
         "method": facts.method,
         "operation": facts.operation[:_PATH_CHARACTERS_MAX],
