@@ -21,6 +21,7 @@ from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.policy import ActivePolicy, policy_hash
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.deployment.admission import Admissions
 from shiftboss.coordinator.deployment.database_clock import DatabaseClock
 from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
 from shiftboss.coordinator.deployment.keys import KeyService
@@ -103,6 +104,7 @@ class Coordinator:
         self.hub = hub = hub or Hub(is_alone=not store.shared)
         self._evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
+        self.admissions = Admissions()
         active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
         self._policy = active_policy
         self.policies = PolicyService(
@@ -127,11 +129,19 @@ class Coordinator:
             lease_reaper.expect_end,
             verdict_waiters,
             retry_policy,
+            self.admissions,
             find_task,
             everybody_reopens=spawning.open_to_all,
         )
         self.handoffs = HandoffService(
-            store, clock, hub, evidence, verdict_waiters, active_policy, spawning
+            store,
+            clock,
+            hub,
+            evidence,
+            verdict_waiters,
+            active_policy,
+            spawning,
+            self.admissions,
         )
         self.receipts = ReceiptService(store, evidence)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)

@@ -25,6 +25,7 @@ from shiftboss.protocol.packets import (
     ProgressRequest,
     RegisterRequest,
 )
+from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.scope import check_worker
 from shiftboss.rules.tasks.packets import Assignment, packet_task_id
 from shiftboss.store.port import Store, Transaction
@@ -200,6 +201,12 @@ def write_once(
     )
 
 
+def _owner(actor: Actor) -> str:
+    """The key of a named person is no way to the answer that the person got. It belongs to the
+    name: a repeat may come after a rotation."""
+    return f"{actor.name} " if actor.is_named else ""
+
+
 def _stored_answer(
     tx: Transaction, use_case: Callable[..., T], request: BusRequest, key: str, now_ms: int
 ) -> T:
@@ -207,7 +214,7 @@ def _stored_answer(
     # The name is part of the stored key: a use case that is renamed does not find the answers of
     # its old name, and a repeat that crosses the upgrade runs again.
     report_key = report_digest(f"once {use_case.__name__}", key)
-    request_digest = _digest(request.model_dump_json())
+    request_digest = _digest(_owner(tx.actor) + request.model_dump_json())
     answer: T
     stored = tx.first_answer(request.swarm_id, report_key)
     if stored is not None:

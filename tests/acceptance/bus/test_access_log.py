@@ -55,6 +55,7 @@ async def send(
     try:
         async with coordinating(folder / "shiftboss.db") as coordinator:
             app = App(coordinator, TOKEN, OPERATOR)
+            await coordinator.settings.read()
             async with Listener(app, fast_path=fast_path).listening() as listener:
                 url = f"http://127.0.0.1:{listener.port}"
                 return await asyncio.to_thread(_send_all, url, requests)
@@ -147,3 +148,37 @@ async def test_an_id_that_is_not_well_formed_is_replaced(answers: Answers, tmp_p
     assert "x-request-id" not in reply.headers
     (line,) = [line for line in answers.lines(answers.file) if line["logger"] == ACCESS_LOGGER]
     assert len(line["request_id"]) == 16
+
+
+@FAST_AND_PLAIN
+async def test_a_refusal_says_who_was_refused(
+    answers: Answers, tmp_path: Path, fast_path: bool
+) -> None:
+    """Also of a tool, whose refusal is in the body of a response with the status 200."""
+    create = {"name": "eve", "role": "read-only"}
+    task = {"bead_id": "T1", "title": "T1"}
+    params = {"name": "add_task", "arguments": task}
+    tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    async def refused(token: str) -> None:
+        bearer = {"Authorization": f"Bearer {token}"}
+        accepts = bearer | {"Accept": "application/json, text/event-stream"}
+        requests: list[tuple[str, str, dict[str, str], object]] = [
+            ("POST", "/bus/add_task", bearer, task),
+            ("POST", "/mcp", accepts, tool),
+        ]
+        await send(answers, requests, fast_path=fast_path, access=False, folder=tmp_path)
+
+    made = await send(
+        answers,
+        [("POST", "/operator/create_token", AS_OPERATOR, create)],
+        fast_path=fast_path,
+        access=False,
+        folder=tmp_path,
+    )
+    await refused(made[0].json()["token"])
+    lines = [line for line in answers.lines(answers.audit) if line["message"] == "refused"]
+    assert [(line["operation"], line.get("actor"), line.get("role")) for line in lines] == [
+        ("/bus/add_task", "eve", "read-only"),
+        ("/mcp add_task", "eve", "read-only"),
+    ]

@@ -22,11 +22,14 @@ from shiftboss.errors import (
     UnknownRepo,
 )
 from shiftboss.evidence.survey.survey import Survey
-from shiftboss.protocol.contract_requests import ReposRequest
+from shiftboss.protocol.contract_requests import CanSpawnRequest, ReposRequest
 from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.access.actors import Actor
+from shiftboss.rules.access.roles import Role
 from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Transaction
 from tests.conformance.contract.contract_fixtures import GRAPH, ContractFixture, open_contract, runs
 from tests.conformance.opened import OpenStore, opened
@@ -221,6 +224,27 @@ async def test_a_repo_given_by_its_path_is_locked_too(
         await contract.spawn("by-path", "a.py", repo=str(contract.repo.path))
         # All repos of this policy share one path; the last one is used.
         assert await contract.locked() == {"sdk": "by-path"}
+
+
+@pytest.mark.requirement("OWN-06")
+async def test_a_reader_of_another_swarm_learns_only_that_a_repo_is_locked(
+    contract: ContractFixture,
+) -> None:
+    await contract.spawn("secret-task", "a.py", repo="sdk")
+    service, blocked = contract.contract_service, CanSpawnRequest(repo="sdk")
+    as_everybody = CURRENT_ACTOR.set(Actor("reader", Role.READ_ONLY, "other", token_id="tok-1"))
+    try:
+        listed, spawnable = (
+            await service.list_repos(ReposRequest()),
+            await service.can_spawn(blocked),
+        )
+    finally:
+        CURRENT_ACTOR.reset(as_everybody)
+    assert "secret-task" not in f"{listed} {spawnable}"
+    [sdk] = [repo for repo in listed.repos if repo["repo"] == "sdk"]
+    assert (sdk["locked_by"], sdk["locked_since"] is None) == (None, False)
+    assert not spawnable.can_spawn
+    assert "secret-task" in str(await service.list_repos(ReposRequest()))
 
 
 @pytest.mark.requirement("CC-06")

@@ -13,6 +13,7 @@ from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.deployment.admission import Admissions
 from shiftboss.coordinator.event_hub import Hub, ParkedPoll, wake
 from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.idempotency import write_once
@@ -78,6 +79,7 @@ class BusService:
         on_lease: Callable[[int | None], None],
         verdict_waiters: VerdictWaiters,
         retry_policy: RetryPolicy,
+        admissions: Admissions,
         find_task: FindTask | None = None,
         *,
         everybody_reopens: bool = True,
@@ -90,6 +92,7 @@ class BusService:
         self._on_lease = on_lease
         self._verdict_waiters = verdict_waiters
         self._retry_policy = retry_policy
+        self._admissions = admissions
         self._find_task = find_task
         self._everybody_reopens = everybody_reopens
         self._free_workers = FreeWorkers()
@@ -136,6 +139,8 @@ class BusService:
         finally:
             is_reserved = hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
+        # A task that was assigned meanwhile goes to another worker when the offer has expired.
+        self._admissions.check()
         if event is None and is_reserved and not hub.closed:
             return None  # a task was assigned to this poll at the last moment
         return _answer_of(event)

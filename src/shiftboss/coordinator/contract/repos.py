@@ -10,8 +10,11 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.contract.records import RepoLock
 from shiftboss.store.port import Transaction
+
+_OF_ANOTHER_SWARM = "a failure in another swarm"
 
 
 def lock_repo(
@@ -133,15 +136,27 @@ def _explain(blockers: list[dict[str, Any]]) -> str:
     )
 
 
-def can_spawn(tx: Transaction, policy: ActivePolicy, repo: str) -> CanSpawnAnswer:
+def can_spawn(
+    tx: Transaction, policy: ActivePolicy, repo: str, reader: Actor = SERVER
+) -> CanSpawnAnswer:
     policy.repo(repo)
-    blockers = blockers_of(tx, policy, repo)
+    blockers = [_shown_to(reader, blocker) for blocker in blockers_of(tx, policy, repo)]
     return CanSpawnAnswer(
         repo=repo,
         can_spawn=not blockers,
         reason=_explain(blockers) if blockers else None,
         blockers=blockers,
     )
+
+
+def _shown_to(reader: Actor, blocker: dict[str, Any]) -> dict[str, Any]:
+    """A reader that is limited to a swarm does not learn what is done in others."""
+    if reader.sees(blocker["swarm_id"]):
+        return blocker
+    hidden: dict[str, str | None] = {"swarm_id": None, "bead_id": None}
+    if blocker["rule"] == "halted":
+        hidden["reason"] = _OF_ANOTHER_SWARM
+    return blocker | hidden
 
 
 def _followed(tx: Transaction, lock: RepoLock) -> dict[str, Any] | None:
@@ -160,27 +175,34 @@ def _worker(tx: Transaction, lock: RepoLock | None) -> dict[str, str | None]:
     return {"worker": held.worker, "milestone": milestone_of(held, attempt_of(tx, held))}
 
 
-def view(tx: Transaction, policy: ActivePolicy) -> ReposAnswer:
+def view(tx: Transaction, policy: ActivePolicy, reader: Actor = SERVER) -> ReposAnswer:
+    """A reader that is limited to a swarm learns of the others only that a repo is locked."""
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     states = {state.repo: state for state in tx.repo_states()}
     repos = []
     for number, phase in enumerate(policy.graph.phases(), start=1):
         for name in phase:
             lock, state = locks.get(name), states.get(name)
+            seen = lock if lock is not None and reader.sees(lock.swarm_id) else None
             repos.append(
                 {
                     "repo": name,
                     "phase": number,
                     "depends_on": policy.graph.dependencies(name),
-                    "locked_by": lock.task_id if lock else None,
+                    "locked_by": seen.task_id if seen else None,
                     "locked_since": lock.since_ms if lock else None,
-                    "swarm_id": lock.swarm_id if lock else None,
-                    **_worker(tx, lock),
-                    "tracking": _followed(tx, lock) if lock else None,
+                    "swarm_id": seen.swarm_id if seen else None,
+                    **_worker(tx, seen),
+                    "tracking": _followed(tx, seen) if seen else None,
                     "ci": state.state if state else None,
                     "sha": state.sha if state else None,
                     "run_id": state.run_id if state else None,
                 }
             )
-    halts = [halt._asdict() for halt in tx.halts_in_force()]
+    halts = [
+        halt._asdict()
+        if reader.sees(halt.swarm_id)
+        else halt._asdict() | {"reason": _OF_ANOTHER_SWARM, "swarm_id": None, "task_id": None}
+        for halt in tx.halts_in_force()
+    ]
     return ReposAnswer(repos=repos, halts=halts)

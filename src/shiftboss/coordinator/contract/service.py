@@ -44,6 +44,7 @@ from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 
@@ -150,10 +151,14 @@ class ContractService:
         return await write_once(self._store, self._clock, failed, request, key)
 
     async def can_spawn(self, request: CanSpawnRequest, _key: str | None = None) -> CanSpawnAnswer:
-        return await self._store.read(lambda tx: repos.can_spawn(tx, self._policy, request.repo))
+        reader = CURRENT_ACTOR.get()
+        return await self._store.read(
+            lambda tx: repos.can_spawn(tx, self._policy, request.repo, reader)
+        )
 
     async def list_repos(self, _request: ReposRequest, _key: str | None = None) -> ReposAnswer:
-        return await self._store.read(lambda tx: repos.view(tx, self._policy))
+        reader = CURRENT_ACTOR.get()
+        return await self._store.read(lambda tx: repos.view(tx, self._policy, reader))
 
     async def release_repo(
         self, request: ReleaseRepoRequest, _key: str | None = None

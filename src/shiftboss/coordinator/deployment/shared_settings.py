@@ -30,10 +30,26 @@ class SharedSettings:
         self._loads.append(load)
 
     async def read(self) -> None:
-        """Read everything now. Whoever changed something calls this before it answers."""
+        """Read everything now. What cannot be read does not keep the rest from being read: a policy
+        that this server does not understand must not keep a revoked token valid."""
+        first_error: ShiftbossError | None = None
         async with self._reading:
             for load in self._loads:
-                await load()
+                try:
+                    await load()
+                except ShiftbossError as error:
+                    first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+
+    async def read_own_change(self) -> None:
+        """Read everything before a change is answered. It was committed: what cannot be read now
+        is read as soon as that is possible."""
+        try:
+            await self.read()
+        except ShiftbossError as error:
+            log.warning("the settings of the deployment cannot be read: %s", error.detail)
+            self.changed()
 
     def changed(self) -> None:
         """Another server may have changed something: read everything soon."""

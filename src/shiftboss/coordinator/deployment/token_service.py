@@ -10,7 +10,6 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment import tokens
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.defaults import TOKEN_PREFIX
-from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.deployment.tokens import (
     CreateTaskTokenRequest,
     CreateTokenAnswer,
@@ -111,8 +110,5 @@ class TokenService:
 
     async def _change(self, use_case: UseCase[T]) -> T:
         result = await self._store.write(use_case, "")
-        try:
-            await self._settings.read()
-        except StoreUnavailable:
-            self._settings.changed()  # it was committed: read it as soon as that is possible
+        await self._settings.read_own_change()
         return result

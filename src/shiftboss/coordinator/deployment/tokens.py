@@ -5,9 +5,17 @@ The token itself is made outside of the transaction and is in no row, event or s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from shiftboss.errors import Conflict, InvalidRequest, TokenExists, UnknownTask, UnknownToken
+from shiftboss.errors import (
+    Conflict,
+    InvalidRequest,
+    TokenExists,
+    Unauthorized,
+    UnknownTask,
+    UnknownToken,
+)
 from shiftboss.protocol.deployment.tokens import (
     CreateTaskTokenRequest,
     CreateTokenRequest,
@@ -22,6 +30,8 @@ from shiftboss.store.port import Transaction
 
 # Every server keeps them in memory.
 TOKENS_MAX: Final = 20_000
+# Of them, those that only the operator can use up.
+TOKENS_KEPT_FREE: Final = 1_000
 # No name that a person can choose begins like this.
 AGENT_PREFIX: Final = "agent:"
 
@@ -81,6 +91,7 @@ def create_for_task(
 ) -> StoredToken:
     if tx.task(request.swarm_id, request.bead_id) is None:
         raise UnknownTask(request.bead_id)
+    ends_ms = [now_ms + request.expires_in_seconds * 1000, *_end_of_maker(tx, now_ms)]
     return _add(
         tx,
         StoredToken(
@@ -93,15 +104,28 @@ def create_for_task(
             worker=request.name,
             created_at_ms=now_ms,
             created_by=tx.actor.name,
-            expires_at_ms=_end_ms(now_ms, request.expires_in_seconds),
+            expires_at_ms=min(ends_ms),
         ),
+        kept_free=TOKENS_KEPT_FREE,
     )
+
+
+def _end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
+    """When the last token of the caller's name expires, if it does: what it makes must not outlive
+    it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by now."""
+    if not tx.actor.is_named:
+        return []
+    valid = [token for token in tx.tokens_named(tx.actor.name) if not is_over(token, now_ms)]
+    if not valid:
+        raise Unauthorized("the token is not valid any more", field="Authorization")
+    ends = [token.expires_at_ms for token in valid if token.expires_at_ms is not None]
+    return [max(ends)] if len(ends) == len(valid) else []
 
 
 def revoke_for_task(tx: Transaction, swarm_id: str, token_id: str, now_ms: int) -> bool:
     """Only a token of an agent, and only one of this swarm."""
     token = tx.token(token_id)
-    if token is None or token.swarm_id != swarm_id or not token.name.startswith(AGENT_PREFIX):
+    if token is None or token.swarm_id != swarm_id or not _is_of_agent(token):
         return False
     is_revoked = tx.revoke_token(token_id, now_ms, tx.actor.name)
     if is_revoked:
@@ -153,9 +177,26 @@ def revoke(tx: Transaction, name_or_id: str, now_ms: int) -> list[StoredToken]:
     tokens = named if by_id is None or by_id.revoked_at_ms is not None else [by_id]
     if not tokens:
         raise UnknownToken(name_or_id)
+    tokens = [*tokens, *_agents_of(tx, tokens, now_ms)]
     revoked = [_revoke(tx, token, now_ms) for token in tokens]
     tx.announce_settings()
     return revoked
+
+
+def _agents_of(tx: Transaction, makers: Sequence[StoredToken], now_ms: int) -> list[StoredToken]:
+    """The tokens for agents that were made with these, if no other token of their name is left."""
+    ending = {token.token_id for token in makers}
+    valid = [
+        token
+        for token in tx.tokens()
+        if token.token_id not in ending and not is_over(token, now_ms)
+    ]
+    names = {token.name for token in makers} - {token.name for token in valid}
+    return [token for token in valid if _is_of_agent(token) and token.created_by in names]
+
+
+def _is_of_agent(token: StoredToken) -> bool:
+    return token.name.startswith(AGENT_PREFIX)
 
 
 def _revoke(tx: Transaction, token: StoredToken, now_ms: int) -> StoredToken:
@@ -163,10 +204,11 @@ def _revoke(tx: Transaction, token: StoredToken, now_ms: int) -> StoredToken:
     return token._replace(revoked_at_ms=now_ms, revoked_by=tx.actor.name)
 
 
-def _add(tx: Transaction, token: StoredToken) -> StoredToken:
-    if len(tx.tokens()) >= TOKENS_MAX:
+def _add(tx: Transaction, token: StoredToken, kept_free: int = 0) -> StoredToken:
+    valid = sum(not is_over(each, token.created_at_ms) for each in tx.tokens())
+    if valid >= TOKENS_MAX - kept_free:
         raise Conflict(
-            f"there are {TOKENS_MAX} tokens already; nothing was changed",
+            f"there are {valid} tokens already; nothing was changed",
             hint="revoke those that are not used: `shiftboss token list`",
         )
     tx.add_token(token)

@@ -33,6 +33,10 @@ ANSWERS_PER_TRANSACTION_MAX = 500
 TOKENS_PER_TRANSACTION_MAX = 500
 
 
+def _nothing() -> None:
+    pass
+
+
 class Cleaner:
     on_every_server: ClassVar[bool] = False
 
@@ -41,13 +45,13 @@ class Cleaner:
         store: Transactions,
         clock: Clock,
         retention_days: int,
-        on_cleaned: Callable[[], None] = nothing_to_reload,
+        on_deleted: Callable[[], None] = nothing_to_reload,
     ) -> None:
-        """`on_cleaned` is called after a round: tokens of deleted swarms and tasks are gone."""
+        """`on_deleted` is called when a swarm or tasks were deleted, and their tokens with them."""
         self._store = store
         self._clock = clock
         self._retention_ms = retention_days * DAY_MS
-        self._on_cleaned = on_cleaned
+        self._on_deleted = on_deleted
 
     async def run(self) -> None:
         while True:
@@ -83,7 +87,6 @@ class Cleaner:
         await self._forget_answers()
         await self._prune_records(before_ms)
         await self._forget_tokens(before_ms)
-        self._on_cleaned()
         return deleted
 
     async def _try(self, swarm_id: str, cleaning: Awaitable[T]) -> T | None:
@@ -105,6 +108,7 @@ class Cleaner:
         delete = partial(retention.delete_old_swarm, swarm_id=swarm_id, before_ms=before_ms)
         while (is_gone := await self._store.write(delete, swarm_id)) is False:
             pass
+        self._on_deleted()
         return bool(is_gone)
 
     async def _prune(self, swarm_id: str, before_ms: int) -> None:
@@ -137,7 +141,8 @@ class Cleaner:
                     task_ids=task_ids,
                     before_ms=before_ms,
                 )
-                await self._store.write(prune, swarm_id)
+                if await self._store.write(prune, swarm_id):
+                    self._on_deleted()
 
     async def _prune_records(self, before_ms: int) -> None:
         """What belongs to no swarm: pushes, signals."""

@@ -11,6 +11,7 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
+from shiftboss.coordinator.deployment.admission import Admissions
 from shiftboss.coordinator.deployment.keys import signed_in
 from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.coordinator.event_hub import Hub
@@ -95,7 +96,9 @@ class HandoffService:
         verdict_waiters: VerdictWaiters,
         policy: ActivePolicy,
         spawning: SpawnPolicy,
+        admissions: Admissions,
     ) -> None:
+        self._admissions = admissions
         self._policy = policy
         self._spawning = spawning
         self._store = store
@@ -327,6 +330,7 @@ class HandoffService:
                     await taker.wait()
             except TimeoutError:
                 pass
+            self._admissions.check()
 
     async def _seconds_to_next(self, verifier: str) -> float:
         """Until the next claim can be taken. No event tells that a postponed claim is due, or that

@@ -106,7 +106,8 @@ class RunService:
                 deletion.delete_some, swarm_id=swarm_id, now_ms=self._clock(), force=force
             )
             is_gone = await self._store.write(delete, swarm_id)
-        await self._settings.read()  # its tokens went with it
+        # Its tokens are gone, too: they must not be valid for the next swarm of its name.
+        await self._settings.read_own_change()
         return seen.model_copy(update={"deleted": True})
 
     # -- pauses

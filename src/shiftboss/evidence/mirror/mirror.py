@@ -209,7 +209,7 @@ class Mirrors:
         self._mirrors: dict[str, Mirror] = {}
 
     async def of(self, repo: str) -> Mirror:
-        source = await _source_of(repo)
+        source = await source_of(repo)
         if source not in self._mirrors:
             name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
             self._mirrors[source] = Mirror(self._folder / f"{name}.git", source, self._hidden)
@@ -230,7 +230,7 @@ def _state_beside(source: str) -> list[Path]:
     return [Path(source).parent / STATE_FOLDER] if source.startswith("/") else []
 
 
-async def _source_of(repo: str) -> str:
+async def source_of(repo: str) -> str:
     """The folder that the work trees of a repository share, or its URL."""
     if is_url(repo):
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shiftboss.errors import UnknownRepo
-from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors
+from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors, source_of
 from shiftboss.evidence.mirror.repository import (
     Head,
     LoggedCommit,
@@ -48,7 +48,8 @@ class MirroredRepository(Repository):
     async def identity(self, path: str) -> str:
         if not is_url(path):
             return await super().identity(path)
-        return (await self._mirrors.of(path)).source
+        # Not through a mirror: readers can name any number of URLs.
+        return await source_of(path)
 
     async def has_long_names(self, path: str) -> bool:
         if not is_url(path):

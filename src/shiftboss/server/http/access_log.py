@@ -36,6 +36,8 @@ _REFUSAL_CODES: Final = frozenset({Unauthorized.code, Forbidden.code})
 REFUSALS_LOGGED_MAX: Final = 5
 REFUSAL_SECONDS: Final = 60.0
 CLIENTS_MAX: Final = 1_000
+# The same for all clients together: an attacker may have any number of addresses.
+REFUSALS_OF_ALL_LOGGED_MAX: Final = 500
 # A longer body is not read for its swarm and its task.
 _BODY_BYTES_MAX: Final = 65_536
 _PATH_CHARACTERS_MAX: Final = 200
@@ -66,6 +68,10 @@ class RequestFacts:
         self.tool: str | None = None
         self.code: str | None = None
         self.is_audited = False
+
+    def is_refusal(self, status: int) -> bool:
+        """Whether access control has refused the request."""
+        return status in REFUSALS or self.code in _REFUSAL_CODES
 
     @property
     def operation(self) -> str:
@@ -98,12 +104,13 @@ class AccessLog:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._refusals: dict[tuple[str, str], _Refusals] = {}
+        self._refusals_of_all = _Refusals("", "", clock())
 
     def is_on(self) -> bool:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
-        is_refused = status in REFUSALS or facts.code in _REFUSAL_CODES
+        is_refused = facts.is_refusal(status)
         audits = facts.is_audited and not is_refused and _audit.isEnabledFor(logging.INFO)
         if not (is_refused or audits or self.is_on()):
             return
@@ -131,11 +138,23 @@ class AccessLog:
         """Floods are counted, not listed."""
         refusals = self._refusals_of(actor.name, str(line["client"]))
         refusals.count += 1
+        if refusals.count <= REFUSALS_LOGGED_MAX + 1 and not self._has_room():
+            return
         if refusals.count <= REFUSALS_LOGGED_MAX:
             _audit.warning("refused", extra={"facts": line})
         elif refusals.count == REFUSALS_LOGGED_MAX + 1:
             message = "more requests are refused; they are counted"
             _audit.warning(message, extra={"facts": refusals.source})
+
+    def _has_room(self) -> bool:
+        """Whether one more line about any client may be logged in this interval."""
+        now = self._clock()
+        if now - self._refusals_of_all.began_at >= REFUSAL_SECONDS:
+            self._refusals_of_all = _Refusals("", "", now)
+        self._refusals_of_all.count += 1
+        if self._refusals_of_all.count == REFUSALS_OF_ALL_LOGGED_MAX + 1:
+            _audit.warning("requests of too many clients are refused to list them")
+        return self._refusals_of_all.count <= REFUSALS_OF_ALL_LOGGED_MAX
 
     def _refusals_of(self, actor: str, client: str) -> _Refusals:
         """By name, too: behind a proxy all have one address, and one must not hide the other."""

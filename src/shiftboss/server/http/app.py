@@ -63,6 +63,7 @@ class App:
             clock=coordinator.clock,
         )
         coordinator.settings.add(self._load_tokens)
+        coordinator.admissions.is_valid = self.guard.tokens.is_valid
         self.rates = rates or RateLimits()
         self.access_log = AccessLog()
         self.calls = Calls(coordinator)

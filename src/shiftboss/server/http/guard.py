@@ -89,17 +89,18 @@ class Guard:
             _check_media_type(given)
         return actor
 
-    def is_admitted(self, actor: Actor) -> bool:
-        """Whether an actor whom `check` returned before may go on."""
-        return self.tokens.is_valid(actor)
-
-    def knows(self, headers: Headers) -> bool:
-        """Whether the caller may read what this server has, as opposed to a stranger."""
+    def still_admits(self, method: str, path: str, headers: Headers) -> bool:
+        """Whether a request that `check` admitted may go on. Its token may have been revoked, or be
+        no longer in its file."""
         try:
-            self.check("GET", "/swarms", headers)
+            self.check(method, path, headers)
         except (Forbidden, Unauthorized):
             return False
         return True
+
+    def knows(self, headers: Headers) -> bool:
+        """Whether the caller may read what this server has, as opposed to a stranger."""
+        return self.still_admits("GET", "/swarms", headers)
 
     def _check_operator(self, path: str, given: dict[bytes, bytes]) -> Actor:
         """The token of the operator, or of a verifier, comes in a header of its own or as that of

@@ -168,7 +168,9 @@ class _Events:
         follow = Request(scope).query_params.get("follow", "true")
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
-        is_admitted = partial(self._guard.is_admitted, CURRENT_ACTOR.get())
+        is_admitted = partial(
+            self._guard.still_admits, scope["method"], scope["path"], scope["headers"]
+        )
         stream = EventStream(self._coordinator, swarm_id, since, send, is_admitted)
         # HEAD wants only the headers.
         is_live = follow == "true" and scope["method"] == "GET"
