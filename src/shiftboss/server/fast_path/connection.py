@@ -354,7 +354,7 @@ class FastConnection(Connection):
         facts = RequestFacts("POST", exchange.call.path, client, request_id_of(None))
         facts.began_at, facts.body, facts.code = exchange.began_at, exchange.body, exchange.code
         if exchange.status in REFUSALS:
-            self._access_log.refused(facts, exchange.status)
+            self._access_log.refused(facts, exchange.actor, exchange.status)
         self._access_log.record(facts, exchange.actor, exchange.status)
 
     def _finish(self, exchange: FastExchange) -> None:

@@ -17,7 +17,8 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from shiftboss.rules.access.actors import Actor
+from shiftboss.errors import Forbidden, Unauthorized
+from shiftboss.rules.access.actors import UNKNOWN, Actor
 from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER
 
 _access = logging.getLogger(ACCESS_LOGGER)
@@ -29,6 +30,7 @@ REQUEST_ID_HEADER: Final = b"x-request-id"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # The statuses of requests that access control refuses.
 REFUSALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+REFUSAL_CODES: Final = frozenset({Unauthorized.code, Forbidden.code})
 # Refusals of one client that are logged one by one in an interval. The others are counted.
 REFUSALS_LOGGED_MAX: Final = 5
 REFUSAL_SECONDS: Final = 60.0
@@ -68,6 +70,10 @@ class RequestFacts:
     def operation(self) -> str:
         return self.path if self.tool is None else f"{self.path} {self.tool}"
 
+    def is_refused(self, status: int) -> bool:
+        """By access control. A tool of MCP is refused in an answer with the status 200."""
+        return status in REFUSALS or (self.tool is not None and self.code in REFUSAL_CODES)
+
 
 # None outside of a request, and on the fast path.
 CURRENT_REQUEST: Final[ContextVar[RequestFacts | None]] = ContextVar("request", default=None)
@@ -100,12 +106,12 @@ class AccessLog:
         return _access.isEnabledFor(logging.INFO)
 
     def record(self, facts: RequestFacts, actor: Actor, status: int) -> None:
-        audits = facts.is_audited and status not in REFUSALS and _audit.isEnabledFor(logging.INFO)
+        is_change = facts.is_audited and not facts.is_refused(status)
+        audits = is_change and _audit.isEnabledFor(logging.INFO)
         if not (audits or self.is_on):
             return
         line = {
-            "actor": actor.name,
-            "role": actor.role.value,
+            **_who(actor),
             "client": facts.client,
             "method": facts.method,
             "operation": facts.operation[:_PATH_CHARACTERS_MAX],
@@ -120,12 +126,12 @@ class AccessLog:
         if audits:
             _audit.info("change", extra={"facts": line})
 
-    def refused(self, facts: RequestFacts, status: int) -> None:
+    def refused(self, facts: RequestFacts, actor: Actor, status: int) -> None:
         """For a request that access control has refused. Floods are counted, not listed."""
         refusals = self._refusals_of(facts.client)
         refusals.count += 1
         if refusals.count <= REFUSALS_LOGGED_MAX:
-            _audit.warning("refused", extra={"facts": _refusal(facts, status)})
+            _audit.warning("refused", extra={"facts": _refusal(facts, actor, status)})
         elif refusals.count == REFUSALS_LOGGED_MAX + 1:
             _audit.warning(
                 "more requests are refused; they are counted",
@@ -150,8 +156,9 @@ class AccessLog:
         return fresh
 
 
-def _refusal(facts: RequestFacts, status: int) -> dict[str, object]:
+def _refusal(facts: RequestFacts, actor: Actor, status: int) -> dict[str, object]:
     return {
+        **_who(actor),
         "client": facts.client,
         "method": facts.method,
         "operation": facts.operation[:_PATH_CHARACTERS_MAX],
@@ -159,6 +166,11 @@ def _refusal(facts: RequestFacts, status: int) -> dict[str, object]:
         "code": facts.code,
         "request_id": facts.request_id,
     }
+
+
+def _who(actor: Actor) -> dict[str, str]:
+    """A caller whose token is missing or not valid has no role."""
+    return {"actor": actor.name} | ({} if actor is UNKNOWN else {"role": actor.role.value})
 
 
 def _subject(body: bytes) -> dict[str, str]:

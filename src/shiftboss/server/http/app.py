@@ -16,7 +16,6 @@ from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
 from shiftboss.rules.access.actors import UNKNOWN, Actor
 from shiftboss.server.http.access_log import (
     CURRENT_REQUEST,
-    REFUSALS,
     REQUEST_ID_HEADER,
     AccessLog,
     RequestFacts,
@@ -136,8 +135,8 @@ class App:
             await self._router(scope, receive, send)
 
     def _log(self, facts: RequestFacts, response: _Response) -> None:
-        if response.status in REFUSALS:
-            self.access_log.refused(facts, response.status)
+        if facts.is_refused(response.status):
+            self.access_log.refused(facts, CURRENT_ACTOR.get(), response.status)
         self.access_log.record(facts, CURRENT_ACTOR.get(), response.status)
 
     def _admit(self, scope: Scope) -> Actor:
