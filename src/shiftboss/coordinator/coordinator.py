@@ -183,6 +183,8 @@ class Coordinator:
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
         }
+        # After the policy and the keys have been read.
+        self.settings.add(self.presence.record_change)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
         self.deployment.credentials = self._credential_lines
         self._exit = AsyncExitStack()

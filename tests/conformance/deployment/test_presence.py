@@ -14,10 +14,11 @@ import pytest
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers
+from shiftboss.protocol.contract_requests import ApplyPolicyRequest
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
 from shiftboss.rules.deployment.readiness import Reason
 from shiftboss.rules.deployment.records import DeploymentServer
-from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
+from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS, RENEWAL_SECONDS
 from shiftboss.server.http.app import App
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import StillClock
@@ -229,3 +230,31 @@ async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> No
         assert view.credentials == ["FORGE_TOKEN is not set: api"]
         assert view.waiting_claims == []
         assert len(view.policy["policy"]) == 64
+
+
+async def test_a_new_policy_is_no_difference_while_the_servers_take_it_over(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = StillClock()
+    async with (
+        server(postgres_url, clock, name="one") as one,
+        server(postgres_url, clock, name="two") as two,
+    ):
+        applied = await one.policies.apply_policy(
+            ApplyPolicyRequest(
+                body="repos: {core: {path: /srv/core}}", source="/srv/shiftboss.yaml"
+            )
+        )
+        assert applied.changed
+
+        async def is_recorded() -> bool:
+            view = await shown(one)
+            return len({each.facts["policy"] for each in view.servers}) == 1
+
+        # Long before the next renewal.
+        async with asyncio.timeout(RENEWAL_SECONDS / 2):
+            while not await is_recorded():
+                await asyncio.sleep(0.02)
+            await two.presence.renew()
+        assert (await shown(one)).differences == two.deployment.differences == []
+    assert "different policies" not in caplog.text

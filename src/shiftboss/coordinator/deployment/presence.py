@@ -38,6 +38,10 @@ log = logging.getLogger(__name__)
 # The only server on a file has nobody to tell: its row is for whoever reads the file.
 ALONE_RENEWAL_SECONDS: Final = 600.0
 STOP_SECONDS: Final = 2.0
+# After a change, the servers are compared when each has had the time to record it.
+SETTLING_SECONDS: Final = 1.0
+# What changes while servers run, on all of them within a moment.
+_CHANGING_FACTS: Final = ("policy", "key_id")
 
 Fact = Callable[[], object]
 
@@ -63,6 +67,8 @@ class Presence:
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
+        self._recorded: dict[str, object] = {}
+        self._changed = asyncio.Event()
         self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
 
     async def join(self) -> None:
@@ -76,7 +82,7 @@ class Presence:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self.seconds)
+            await self._pause()
             try:
                 await self.renew()
             except ShiftbossError as error:
@@ -87,12 +93,40 @@ class Presence:
             if isinstance(failing, SchemaMismatch):
                 self.on_outdated(failing)
 
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+        await asyncio.sleep(SETTLING_SECONDS)
+
     async def renew(self) -> None:
+        self._compare(await self._record())
+
+    async def record_change(self) -> None:
+        """When the policy or the key was replaced, the others must not read the former one here
+        until the next renewal: they would report a difference that is over."""
+        if not self._started_at_ms or self._changing_facts() == self._recorded:
+            return
+        try:
+            await self._record()
+        except ShiftbossError as error:
+            log.warning("this server cannot record itself in the store: %s", error.detail)
+        self._changed.set()
+
+    def _changing_facts(self) -> dict[str, object]:
+        return {name: fact() for name, fact in self.facts.items() if name in _CHANGING_FACTS}
+
+    async def _record(self) -> Neighbours:
         now_ms = self._clock()
-        row = self.row(now_ms)
+        row, changing = self.row(now_ms), self._changing_facts()
         is_alone = not self._store.shared
         use_case = partial(_renew, row=row, now_ms=now_ms, is_alone=is_alone)
-        self._compare(await self._store.write(use_case, partition=""))
+        neighbours = await self._store.write(use_case, partition="")
+        self._recorded = changing
+        return neighbours
 
     async def leave(self) -> None:
         """The others need not wait until it counts as gone."""

@@ -74,7 +74,8 @@ _OPERATOR_TODO: Final = (
 )
 _SHARED_TODO: Final = "start all of them with the same --token-file"
 _POLICY_TODO: Final = (
-    "compare them with `shiftboss policy show`, and start all servers with the same --policy"
+    "all go by the newest version (`shiftboss policy history`); if one stays behind, its log says "
+    "why. Restart it, or upgrade it"
 )
 
 
@@ -126,7 +127,7 @@ def _keys(living: Sequence[DeploymentServer], retired: Collection[str]) -> Itera
             "key",
             "information",
             f"the servers sign with different keys: {_list(groups)}",
-            "nothing: receipts verify with the key that they name. To share one, start all "
+            "that is fine: receipts verify with the key that they name. To share one, start all "
             "servers with the same --key-file",
         )
 
