@@ -45,6 +45,16 @@ var (
 	client = &http.Client{Timeout: 40 * time.Second} // longer than a poll
 )
 
+// token is read for every call: it may be replaced.
+func token() string {
+	if given := os.Getenv("SHIFTBOSS_TOKEN"); given != "" {
+		return given
+	}
+	content, _ := os.ReadFile(os.Getenv("SHIFTBOSS_TOKEN_FILE"))
+	first, _, _ := strings.Cut(string(content), "\n")
+	return first
+}
+
 // call repeats until the server answers, always with the same key: it counts once. The error is a
 // refusal: the server has understood the call, and says no.
 func call(operation string, members fields) (got answer, refusal error) {
@@ -55,12 +65,17 @@ func call(operation string, members fields) (got answer, refusal error) {
 		request, _ := http.NewRequest("POST", url+"/bus/"+operation, bytes.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Idempotency-Key", key)
+		if given := token(); given != "" {
+			request.Header.Set("Authorization", "Bearer "+given)
+		}
 		if response, err := client.Do(request); err == nil {
 			err = json.NewDecoder(response.Body).Decode(&got) // of a gateway: not JSON, so an error
 			response.Body.Close()
 			status := response.StatusCode
 			if err == nil && status < 300 {
 				return got, nil
+			} else if err == nil && status == 401 {
+				log.Print(got.Detail) // until there is another token
 			} else if err == nil && status < 500 && status != 408 && status != 425 && status != 429 {
 				return got, errors.New(got.Detail)
 			}

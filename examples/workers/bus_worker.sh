@@ -4,12 +4,21 @@
 name=$SHIFTBOSS_WORKER url=${SHIFTBOSS_URL:-http://127.0.0.1:7432} swarm=${SHIFTBOSS_SWARM:-default}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
+# The token is read for every call, because it may be replaced, and no argument: others can see those.
+token() {
+  token=${SHIFTBOSS_TOKEN:-$(head -n 1 "${SHIFTBOSS_TOKEN_FILE:-/dev/null}")}
+  [ -z "$token" ] || printf 'Authorization: Bearer %s' "$token"
+}
+
 # call OPERATION 'MEMBERS' [KEY]: the answer is in $work/answer, its HTTP status in $status. curl repeats
 # a call that got no answer, 408, 429 or 5xx, with the same key, and waits as long as Retry-After asks.
 call() {
-  status=$(curl -s --retry 999999 --retry-all-errors --retry-delay 1 --max-time 60 -o "$work/answer" \
-    -w '%{http_code}' -H 'Content-Type: application/json' ${3:+-H "Idempotency-Key: $3"} \
-    -d "{\"swarm_id\":\"$swarm\",$2}" "$url/bus/$1")
+  while
+    status=$(token | curl -s --retry 999999 --retry-all-errors --retry-delay 1 --max-time 60 -H @- \
+      -o "$work/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
+      ${3:+-H "Idempotency-Key: $3"} -d "{\"swarm_id\":\"$swarm\",$2}" "$url/bus/$1")
+    [ "$status" = 401 ]
+  do echo "$(field detail)" >&2; sleep 2; done # until there is another token
 }
 
 # field NAME: a text or a number of the answer. The text stays escaped, as JSON needs it again.
@@ -18,10 +27,10 @@ field() { sed -En 's/.*"'"$1"'":("(([^"\\]|\\.)*)"|([0-9]+)).*/\2\4/p' "$work/an
 # Heartbeats in the background, until the server says that the task is no longer ours.
 beat() {
   while sleep "${SHIFTBOSS_HEARTBEAT_SECONDS:-20}"; do
-    beaten=$(curl -s --max-time 10 -H 'Content-Type: application/json' \
+    beaten=$(token | curl -s --max-time 10 -H @- -H 'Content-Type: application/json' \
       -d "{\"swarm_id\":\"$swarm\",\"name\":\"$name\",\"bead_id\":\"$bead\",\"epoch\":$epoch}" \
       "$url/bus/heartbeat") || continue
-    case $beaten in *"\"bead_id\":\"$bead\""* | '') ;; *) : > "$work/lost" && return ;; esac
+    case $beaten in *"\"bead_id\":\"$bead\""* | *'"code":"unauthorized"'* | '') ;; *) : > "$work/lost" && return ;; esac
   done
 }
 

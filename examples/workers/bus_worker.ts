@@ -1,7 +1,7 @@
 // A bus worker in TypeScript, with nothing but Node: register, poll, ack, execute, done.
 //   shiftboss conformance --worker "node examples/workers/bus_worker.ts"     (Node 22.18 or later)
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const url = process.env.SHIFTBOSS_URL ?? "http://127.0.0.1:7432";
@@ -13,6 +13,13 @@ type Task = { bead_id: string; title: string; epoch: number };
 type Answer = { task?: Task | null; bead_id?: string | null; epoch?: number | null; detail?: string };
 class Refused extends Error {} // the server has understood the call, and says no
 
+/** The token is read for every call: it may be replaced. */
+function authorization(): Record<string, string> {
+  const file = process.env.SHIFTBOSS_TOKEN_FILE;
+  const token = process.env.SHIFTBOSS_TOKEN || (file && readFileSync(file, "utf8").split("\n", 1)[0]);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
 /** Repeats the call until the server answers, always with the same key: it counts once. */
 async function call(operation: string, members: object, ms = 10_000): Promise<Answer> {
   const key = randomUUID();
@@ -21,13 +28,14 @@ async function call(operation: string, members: object, ms = 10_000): Promise<An
     try {
       const response = await fetch(`${url}/bus/${operation}`, {
         method: "POST",
-        headers: { "Content-Type": "application/json", "Idempotency-Key": key },
+        headers: { "Content-Type": "application/json", "Idempotency-Key": key, ...authorization() },
         body: JSON.stringify({ swarm_id, ...members }),
         signal: AbortSignal.timeout(ms),
       });
       const answer = (await response.json()) as Answer; // of a gateway: not JSON, so an error
       if (response.ok) return answer;
-      if (response.status < 500 && ![408, 425, 429].includes(response.status)) throw new Refused(answer.detail);
+      if (response.status === 401) console.error(answer.detail); // until there is another token
+      else if (response.status < 500 && ![408, 425, 429].includes(response.status)) throw new Refused(answer.detail);
       wait = Math.max(wait, 1000 * Number(response.headers.get("Retry-After") ?? 0));
     } catch (error) {
       if (error instanceof Refused) throw error;

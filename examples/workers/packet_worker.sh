@@ -9,15 +9,24 @@ total=$(grep -c '' "$steps") completed=0
 # After a crash it goes on where its checkpoint says.
 [ -e "$file" ] && completed=$(sed -En 's/.*"tasks_completed":([0-9]+).*/\1/p' "$file")
 
+# The token is read for every report, because it may be replaced, and no argument: others can see those.
+token() {
+  token=${SHIFTBOSS_TOKEN:-$(head -n 1 "${SHIFTBOSS_TOKEN_FILE:-/dev/null}")}
+  [ -z "$token" ] || printf 'Authorization: Bearer %s' "$token"
+}
+
 # report OPERATION EVENT 'MEMBERS OF BOTH' 'MEMBERS OF THE REPORT': the answer is in $answer. The file is
 # replaced as a whole. curl repeats a report without an answer, under the same key, and it counts once.
 report() {
   now=$(date -u +%Y-%m-%dT%H:%M:%S+00:00)
   printf '{"event":"%s","timestamp":"%s","packet_id":%s,"packet_name":"%s","tasks_completed":%s,"tasks_total":%s%s}' \
     "$2" "$now" "$id" "$name" "$completed" "$total" "$3" > "$file.new" && sync && mv "$file.new" "$file"
-  answer=$(curl -s --retry 999999 --retry-all-errors --retry-delay 1 --max-time 60 \
-    -H 'Content-Type: application/json' -H "Idempotency-Key: $name-$1-$completed-$now" \
-    -d "{\"packet_id\":$id$3$4}" "$url/swarm/$swarm/$1")
+  while
+    answer=$(token | curl -s --retry 999999 --retry-all-errors --retry-delay 1 --max-time 60 -H @- \
+      -H 'Content-Type: application/json' -H "Idempotency-Key: $name-$1-$completed-$now" \
+      -d "{\"packet_id\":$id$3$4}" "$url/swarm/$swarm/$1")
+    [ "${answer#*'"code":"unauthorized"'}" != "$answer" ]
+  do echo "$answer" >&2; sleep 2; done # until there is another token
 }
 
 report register registered '' ",\"packet_name\":\"$name\",\"tasks_total\":$total,\"worktree\":\"$tree\""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -19,6 +19,7 @@ from tests.listener import Listener, coordinating
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-06")]
 
+T = TypeVar("T")
 TOKEN, OPERATOR = "secret-of-the-team", "secret-of-the-operator"
 FAST_AND_PLAIN = pytest.mark.parametrize("fast_path", [True, False])
 
@@ -51,6 +52,18 @@ async def send(
     access: bool = True,
     folder: Path,
 ) -> list[httpx2.Response]:
+    return await ask_app(
+        answers,
+        lambda url: _send_all(url, requests),
+        fast_path=fast_path,
+        access=access,
+        folder=folder,
+    )
+
+
+async def ask_app(
+    answers: Answers, ask: Callable[[str], T], *, fast_path: bool, access: bool, folder: Path
+) -> T:
     logs = Logs(LogSettings("info", "json", answers.file, answers.audit, access))
     try:
         async with coordinating(folder / "shiftboss.db") as coordinator:
@@ -58,7 +71,7 @@ async def send(
             await coordinator.settings.read()
             async with Listener(app, fast_path=fast_path).listening() as listener:
                 url = f"http://127.0.0.1:{listener.port}"
-                return await asyncio.to_thread(_send_all, url, requests)
+                return await asyncio.to_thread(ask, url)
     finally:
         logs.stop()
 
@@ -113,6 +126,7 @@ async def test_without_the_access_log_only_changes_and_refusals_are_logged(
     requests: list[tuple[str, str, dict[str, str], object]] = [
         ("POST", "/bus/register_worker", BEARER, {"name": "w1"}),
         ("POST", "/operator/release_repo", AS_OPERATOR, {"repo": "sdk", "reason": "lunch"}),
+        ("POST", "/operator/list_tokens", AS_OPERATOR, {}),
         ("POST", "/operator/release_repo", BEARER, pause),
         ("POST", "/bus/poll_task", {"Authorization": "Bearer guess-1"}, {"name": "w1"}),
     ]
@@ -123,9 +137,42 @@ async def test_without_the_access_log_only_changes_and_refusals_are_logged(
         ("refused", "/operator/release_repo", 403),
         ("refused", "/bus/poll_task", 401),
     ]
-    assert lines[0]["actor"] == "operator"
+    callers = [(line["actor"], line.get("role")) for line in lines]
+    assert callers == [("operator", "operator"), ("unknown", None), ("unknown", None)]
     assert lines == [line for line in answers.lines(answers.file) if "operation" in line]
     assert not {TOKEN, OPERATOR, "guess-1"} & set(answers.file.read_text().split('"'))
+
+
+@FAST_AND_PLAIN
+async def test_a_refusal_names_the_token_that_was_refused(
+    answers: Answers, tmp_path: Path, fast_path: bool
+) -> None:
+    def ask(url: str) -> None:
+        made = httpx2.post(
+            f"{url}/operator/create_token",
+            headers=AS_OPERATOR,
+            json={"name": "rita", "role": "read-only"},
+        )
+        as_rita = {
+            "Authorization": f"Bearer {made.json()['token']}",
+            "Accept": "application/json, text/event-stream",
+        }
+        cancel = {"bead_id": "t1"}
+        call = {"name": "cancel_task", "arguments": cancel}
+        tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        for path, body in (("/operator/retire_key", {}), ("/bus/cancel_task", cancel)):
+            assert httpx2.post(url + path, headers=as_rita, json=body).status_code == 403
+        assert "forbidden" in httpx2.post(f"{url}/mcp", headers=as_rita, json=tool).text
+
+    await ask_app(answers, ask, fast_path=fast_path, access=False, folder=tmp_path)
+    refused = [line for line in answers.lines(answers.audit) if line["message"] == "refused"]
+    assert [(line["actor"], line["role"], line["operation"], line["code"]) for line in refused] == [
+        ("rita", "read-only", "/operator/retire_key", "forbidden"),
+        ("rita", "read-only", "/bus/cancel_task", "forbidden"),
+        ("rita", "read-only", "/mcp cancel_task", "forbidden"),
+    ]
+    changes = [line for line in answers.lines(answers.audit) if line["message"] == "change"]
+    assert [line["operation"] for line in changes] == ["/operator/create_token"]
 
 
 async def test_a_flood_of_wrong_tokens_is_counted(answers: Answers, tmp_path: Path) -> None:

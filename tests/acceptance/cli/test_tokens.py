@@ -92,3 +92,29 @@ def test_a_named_operator_needs_no_other_token(server: RunningServer, tmp_path: 
     refused = run("list", SHIFTBOSS_TOKEN=bob.out.strip())
     assert refused.code == 1
     assert "the role worker of bob does not allow this" in refused.err
+
+
+LISTS = [
+    *("task list", "worker list", "questions list", "scope list", "claim list", "receipt list"),
+    *("usage", "repo list", "policy history", "status"),
+]
+
+
+def test_lists_of_a_token_that_is_limited_to_a_swarm_need_no_option(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    operators_token = (Path(server.database).parent / "operator-token").read_text().strip()
+
+    def run(*arguments: str, **variables: str) -> Done:
+        return shiftboss(*arguments, url=server.url, folder=tmp_path, **variables)
+
+    made = run(
+        *("token", "create", "rita", "--role", "read-only", "--swarm", "login"),
+        SHIFTBOSS_OPERATOR_TOKEN=operators_token,
+    )
+    for swarm in ("login", "other"):
+        assert run("swarm", "create", "--id", swarm).code == 0
+    for command in LISTS:
+        listed = run(*command.split(), SHIFTBOSS_TOKEN=made.out.strip())
+        assert listed.code == 0, (command, listed)
+        assert "other" not in listed.out

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
+import httpx2
 import pytest
 
 from shiftboss.conformance.worker.bench import Limits
@@ -17,6 +21,8 @@ from shiftboss.conformance.worker_process import command_starter
 from tests.acceptance.conformance.kit_server import KitServer
 from tests.e2e.agents.npm import INSTALL_SECONDS, Program
 from tests.fork_server import forked_command
+from tests.running import RunningServer
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.requirement("OWN-10"), pytest.mark.timeout(INSTALL_SECONDS + 240)]
 
@@ -89,6 +95,42 @@ def test_an_example_passes_the_kit(example: str, tmp_path: Path) -> None:
         server.close()
     assert [one for one in results if one.outcome == "broken"] == []
     assert {one.check.name for one in results if one.outcome != "holds"} == not_offered
+
+
+@pytest.mark.parametrize("example", ["shell, bus", "typescript, bus", "go, bus"])
+def test_an_example_waits_for_a_token_that_the_server_accepts(
+    example: str, tmp_path: Path, sqlite_path: str
+) -> None:
+    argv = EXAMPLES[example][0](tmp_path)
+    file, errors = tmp_path / "worker.token", tmp_path / "errors"
+    file.write_text("old-one\n")
+    server = RunningServer(sqlite_path, token="new-one").start()
+    variables = {
+        "SHIFTBOSS_URL": server.url,
+        "SHIFTBOSS_WORKER": "w1",
+        "SHIFTBOSS_TOKEN_FILE": str(file),
+    }
+    with closing(server), errors.open("wb") as err:
+        send = partial(post, server.url, headers={"Authorization": "Bearer new-one"})
+        send("/bus/add_task", {"bead_id": "t1", "title": "done"})
+        send("/bus/submit_task", {"bead_id": "t1"})
+        worker = subprocess.Popen(
+            argv, env=os.environ | variables, stderr=err, start_new_session=True
+        )
+        try:
+            wait_until(lambda: b"token is not valid" in errors.read_bytes(), "the refusal is said")
+            # The newest token comes first.
+            file.write_text("new-one\nold-one\n")
+            wait_until(
+                lambda: send("/bus/show_task", {"bead_id": "t1"})["status"] == "done", "t1 is done"
+            )
+        finally:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+
+
+def post(url: str, path: str, body: object, headers: dict[str, str]) -> Any:
+    return httpx2.post(url + path, json=body, headers=headers).raise_for_status().json()
 
 
 def test_the_typescript_example_has_the_types_that_it_claims() -> None:

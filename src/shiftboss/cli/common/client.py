@@ -140,7 +140,7 @@ class Client:
             )
         )
 
-    def call_bus(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
+    def call_bus(self, operation: str, swarm_id: str | None, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""
         return self.post(f"/bus/{operation}", body_of(swarm_id, members))
 
@@ -286,10 +286,11 @@ def _start_hint(url: SplitResult) -> str | None:
     return command + (f" --port {url.port or 80}" if url.port != _DEFAULT_URL.port else "")
 
 
-def body_of(swarm_id: str, members: Mapping[str, object]) -> dict[str, object]:
-    """The body of a request, without the members that are None: the server has its defaults."""
-    given = {name: value for name, value in members.items() if value is not None}
-    return {"swarm_id": swarm_id, **given}
+def body_of(swarm_id: str | None, members: Mapping[str, object]) -> dict[str, object]:
+    """The body of a request, without the members that are None: the server has its defaults. That
+    of the swarm is the one that the token is limited to."""
+    named = {"swarm_id": swarm_id, **members}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def swarm_path(swarm_id: str, operation: str) -> str:

@@ -146,7 +146,7 @@ class ServerSession:
             raise AmbiguousSwarm(f"a task {task_id}", swarms)
         return next(iter(swarms), DEFAULT_SWARM)
 
-    def call(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
+    def call(self, operation: str, swarm_id: str | None, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""
         return self.client.call_bus(operation, swarm_id, **members)
 

@@ -38,16 +38,20 @@ def _default_swarm(session: ServerSession) -> list[dict[str, Any]]:
 
 
 def swarms_with(session: ServerSession, count: str) -> list[str]:
-    """The newest swarms whose `count` (a member of `bus`) is not zero; the default swarm if none
-    is."""
+    """The newest swarms whose `count` (a member of `bus`) is not zero. If none is: the only swarm
+    that there is, which may be the one that the token is limited to; else the default swarm."""
     newest, _ = newest_swarms(session)
-    swarms = [swarm["swarm_id"] for swarm in newest if swarm["bus"][count]]
-    return swarms or [DEFAULT_SWARM]
+    only = newest[0]["swarm_id"] if len(newest) == 1 else DEFAULT_SWARM
+    return _with_any(newest, count) or [only]
+
+
+def _with_any(swarms: list[dict[str, Any]], count: str) -> list[str]:
+    return [swarm["swarm_id"] for swarm in swarms if swarm["bus"][count]]
 
 
 def only_swarm_with(session: ServerSession, count: str, what: str, swarm: str | None) -> str:
     """The given swarm, or the only one whose `count` is not zero. Raises AmbiguousSwarm."""
-    return swarm or _only(swarms_with(session, count), what)
+    return swarm or _only(_with_any(newest_swarms(session)[0], count), what)
 
 
 def only_swarm(session: ServerSession, swarm_id: str | None) -> str:

@@ -21,7 +21,9 @@ def swarm_pages(client: Client, limit: int | None) -> list[bytes]:
     return _pages(fetch, "next_before", limit, SWARMS_PER_PAGE_MAX)
 
 
-def bus_pages(client: Client, operation: str, swarm_id: str, limit: int | None) -> list[bytes]:
+def bus_pages(
+    client: Client, operation: str, swarm_id: str | None, limit: int | None
+) -> list[bytes]:
     """The pages of a list operation of the bus, with up to `limit` items or with all of them."""
 
     def fetch(after: str, count: int) -> bytes:

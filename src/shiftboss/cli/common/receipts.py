@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftboss.cli.common.client import Client, parse_answer
-from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.pages import bus_pages
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 
@@ -21,7 +20,7 @@ class CannotRead(ShiftbossError):
 
 def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
     """The receipts of all swarms."""
-    return bus_pages(client, "list_receipts", DEFAULT_SWARM, limit)
+    return bus_pages(client, "list_receipts", None, limit)
 
 
 def keys_of(client: Client) -> list[dict[str, Any]]:

@@ -91,7 +91,8 @@ _OPERATOR_TODO: Final = (
 )
 _SHARED_TODO: Final = "give all of them the same --token-file, and send them SIGHUP"
 _POLICY_TODO: Final = (
-    "all servers go by the newest version within seconds; the log of one that does not says why"
+    "all go by the newest version (`shiftboss policy history`); if one stays behind, its log says "
+    "why. Restart it, or upgrade it"
 )
 
 
@@ -143,7 +144,7 @@ def _keys(living: Sequence[DeploymentServer], retired: Collection[str]) -> Itera
             "key",
             "information",
             f"the servers sign with different keys: {_list(groups)}",
-            "nothing: receipts verify with the key that they name. To share one, start all "
+            "that is fine: receipts verify with the key that they name. To share one, start all "
             "servers with the same --key-file",
         )
 

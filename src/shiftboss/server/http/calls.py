@@ -61,7 +61,7 @@ class OperationCall(Call):
     ) -> None:
         self.path = f"{prefix}{name}"
         self.waits = operation.waits
-        self.is_audited = is_audited(name, operation.permission)
+        self.is_audited = is_audited(name, operation.permission, reads=operation.reads)
         self._name = name
         self._operation = operation
         self._service = operation.service(coordinator)

@@ -41,7 +41,7 @@ class ToolService:
         actor, facts = CURRENT_ACTOR.get(), CURRENT_REQUEST.get()
         if facts is not None:
             facts.tool = tool.name
-            facts.is_audited = is_audited(tool.name, tool.permission)
+            facts.is_audited = is_audited(tool.name, tool.permission, reads=tool.reads)
         try:
             body = _as_json(arguments)
             if facts is not None:

@@ -6,7 +6,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, TaskId, TaskSwarm
+from shiftboss.cli.common.options import AnySwarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -20,7 +20,7 @@ claim = typer.Typer(
 @server_command()
 def list_claims(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """List the claims without a verdict: who verifies each, or why it waits."""
-    document = session.call("list_claims", swarm or DEFAULT_SWARM, all_swarms=swarm is None)
+    document = session.call("list_claims", swarm, all_swarms=swarm is None)
 
     def view() -> None:
         from shiftboss.cli.views.claims import claims_table, verifiers_line

@@ -141,7 +141,7 @@ def history(
     ] = None,
 ) -> Output:
     """List the versions of the policy, the newest first: when, by whom, from which file."""
-    document = session.call("list_policies", DEFAULT_SWARM, limit=limit, before=before)
+    document = session.call("list_policies", None, limit=limit, before=before)
     answer = parse_answer(document, "versions")
     return Output(document, lambda: _show_history(answer))
 
@@ -159,7 +159,7 @@ def _show_history(answer: dict[str, Any]) -> None:
 
 def show_version(session: ServerSession, version: int | None) -> dict[str, Any]:
     """The policy in force, or an older version."""
-    document = session.call("show_policy", DEFAULT_SWARM, version=version)
+    document = session.call("show_policy", None, version=version)
     return parse_answer(document, "policy")
 
 

@@ -27,7 +27,7 @@ class CannotSpawn(ShiftbossError):
 @server_command()
 def list_repos(session: ServerSession) -> Output:
     """List the repos by phase, with their locks, their CI state and halts."""
-    answer = session.call("list_repos", DEFAULT_SWARM)
+    answer = session.call("list_repos", None)
     return Output(answer, lambda: _show_repos(parse_answer(answer, "repos")))
 
 
@@ -49,7 +49,7 @@ def can_spawn(session: ServerSession, name: RepoName) -> Output:
 
     If not, it prints the reason and exits with 1.
     """
-    document = session.call("can_spawn", DEFAULT_SWARM, repo=name)
+    document = session.call("can_spawn", None, repo=name)
     answer = parse_answer(document, "can_spawn")
     if answer["can_spawn"]:
         return Output(document, lambda: print_line(f"work on {answer['repo']} may start"))
