@@ -116,7 +116,8 @@ class AccessLog:
             return
         line: dict[str, object] = {
             "actor": actor.name,
-            "role": actor.role.value,
+            # A caller whose token is missing or not valid has no role.
+            **({} if actor is UNKNOWN else {"role": actor.role.value}),
             "client": facts.client,
             "method": facts.method,
             "operation": facts.operation[:_PATH_CHARACTERS_MAX],
