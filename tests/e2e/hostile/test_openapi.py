@@ -65,6 +65,7 @@ RULES_IN_CODE: Final = (
     "swarm_id",
     "body",
     "public_key",
+    "source",
 )
 
 

@@ -101,7 +101,8 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
     assert any(line.endswith(serve) for line in lines)
     with running("serve", "--port", "0", "--db", str(database), "--json") as serving:
         client = Client(json.loads(serving.line())["address"])
-        assert client.stored_events("demo") == events
+        # The swarm is complete when nothing has happened for a while, or when the server stops.
+        assert client.stored_events("demo")[: len(events)] == events
         client.close()
 
 
