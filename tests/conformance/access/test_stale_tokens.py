@@ -139,12 +139,15 @@ def test_whoever_fills_the_store_with_agents_tokens_leaves_room_for_the_operator
 # -- a change that is not heard
 
 
-def test_a_setting_that_cannot_be_read_does_not_keep_a_revoked_token_alive() -> None:
-    """Such as the policy of a newer server, on one that had none before."""
+@pytest.mark.parametrize("error", [InvalidPolicy("of a newer version"), OSError("disk full")])
+def test_a_setting_that_cannot_be_read_does_not_keep_a_revoked_token_alive(
+    error: Exception,
+) -> None:
+    """Such as the policy of a newer server, on one that had none before, or a new signing key."""
     settings, loaded = SharedSettings(), []
 
     async def unreadable_policy() -> None:
-        raise InvalidPolicy("a member of a newer version")
+        raise error
 
     async def tokens_of_store() -> None:
         loaded.append("tokens")
@@ -153,7 +156,7 @@ def test_a_setting_that_cannot_be_read_does_not_keep_a_revoked_token_alive() -> 
     settings.add(tokens_of_store)
 
     async def read() -> None:
-        with pytest.raises(InvalidPolicy):
+        with pytest.raises(type(error)):
             await settings.read()
 
     asyncio.run(read())

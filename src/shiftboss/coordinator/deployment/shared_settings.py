@@ -32,15 +32,13 @@ class SharedSettings:
     async def read(self) -> None:
         """Read everything now. What cannot be read does not keep the rest from being read: a policy
         that this server does not understand must not keep a revoked token valid."""
-        first_error: ShiftbossError | None = None
         async with self._reading:
-            for load in self._loads:
-                try:
-                    await load()
-                except ShiftbossError as error:
-                    first_error = first_error or error
-        if first_error is not None:
-            raise first_error
+            results = await asyncio.gather(
+                *(load() for load in self._loads), return_exceptions=True
+            )
+        for result in results:
+            if result is not None:
+                raise result
 
     async def read_own_change(self) -> None:
         """Read everything before a change is answered. It was committed: what cannot be read now
@@ -64,6 +62,10 @@ class SharedSettings:
                 await self.read()
             except ShiftbossError as error:
                 log.warning("the settings of the deployment cannot be read: %s", error.detail)
+                self._is_stale = True
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                log.exception("the settings of the deployment cannot be read")
                 self._is_stale = True
                 await asyncio.sleep(RETRY_SECONDS)
 
