@@ -28,7 +28,7 @@ class Setup:
         subprocess.run(["git", "init", "--quiet", "-b", "main", self.repo], check=True)
         self.token = self.home / "the token"
         self.token.touch(mode=0o600)
-        self.token.write_text(f"{TOKEN}\n")
+        self.token.write_text(f"{TOKEN}\nthe-one-before\n")
 
     def init(self, *arguments: str) -> Done:
         return shiftboss("init", *arguments, folder=self.repo, HOME=str(self.home))
@@ -77,7 +77,7 @@ def test_all_agents_get_the_address_and_a_header_but_not_the_token(setup: Setup)
     assert servers["gemini"]["headers"] == {"Authorization": "Bearer ${SHIFTBOSS_TOKEN}"}
     assert done.err == (
         "codex, opencode, gemini: set SHIFTBOSS_TOKEN in the shell that starts them: "
-        'export SHIFTBOSS_TOKEN="$(cat "$HOME"/\'the token\')"\n'
+        'export SHIFTBOSS_TOKEN="$(head -n 1 "$HOME"/\'the token\')"\n'
     )
     assert TOKEN not in str(files(setup.repo))
 

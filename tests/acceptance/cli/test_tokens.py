@@ -118,3 +118,18 @@ def test_lists_of_a_token_that_is_limited_to_a_swarm_need_no_option(
         listed = run(*command.split(), SHIFTBOSS_TOKEN=made.out.strip())
         assert listed.code == 0, (command, listed)
         assert "other" not in listed.out
+
+
+def test_in_the_folder_of_the_server_a_missing_token_is_answered_with_the_operators(
+    folder: Path,
+) -> None:
+    server = RunningServer(folder / ".shiftboss" / "shiftboss.db", token="secret").start()
+    try:
+        refused = shiftboss("status", folder=folder)
+        hint = f"as the operator: --token-file {folder / '.shiftboss' / 'operator-token'}"
+        assert (refused.code, hint in refused.err) == (1, True), refused
+        shown = shiftboss("status", *hint.split()[3:], folder=folder)
+        assert shown.code == 0, shown
+        assert "operator:" not in shiftboss("status", folder=folder, SHIFTBOSS_TASK="t1").err
+    finally:
+        server.close()

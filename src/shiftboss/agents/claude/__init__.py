@@ -80,7 +80,7 @@ def _token(server: RepositoryServer) -> dict[str, Any]:
     default."""
     if server.token_file is None:
         return server.headers(f"${{{TOKEN_VARIABLE}:-}}")
-    token = f"${{{TOKEN_VARIABLE}:-$(cat {server.token_file})}}"
+    token = f"${{{TOKEN_VARIABLE}:-$(head -n 1 {server.token_file})}}"
     return {"headersHelper": f"""printf '{{"Authorization": "Bearer %s"}}' "{token}\""""}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -80,10 +81,18 @@ class TokenNotAccepted(RequestRefused):
 
     title = "The server does not accept the token"
 
-    def __init__(self, document: bytes, problem: Mapping[str, Any], sent: TokenSource) -> None:
+    def __init__(
+        self,
+        document: bytes,
+        problem: Mapping[str, Any],
+        sent: TokenSource,
+        operators: Path | None,
+    ) -> None:
         super().__init__(document, problem)
         if sent.token is None:
             self.hint = f"no token was sent: set {TOKEN_VARIABLE}, or give --token-file"
+            if operators is not None:
+                self.hint += f"; as the operator: --token-file {shlex.quote(str(operators))}"
         else:
             self.hint = f"the token in {sent.name or 'use'} was sent; is it the current one?"
 
@@ -93,6 +102,7 @@ class Client:
 
     `address` may name several servers on one database: a request that fails at one of them goes to
     the next. `looked_in`: nobody named the address, and this folder did not lead to a server.
+    `operators`: the file with the operator's token, for a hint.
     """
 
     def __init__(
@@ -101,11 +111,13 @@ class Client:
         token: str | TokenSource | None = None,
         operator_token: str | None = None,
         looked_in: Path | None = None,
+        operators: Path | None = None,
     ) -> None:
         given = split_addresses(address) or [address]
         self._urls = {one.rstrip("/"): _parse_address(one) for one in given}
         self._addresses = Addresses(list(self._urls))
         self._looked_in = looked_in
+        self._operators = operators
         self._token = token if isinstance(token, TokenSource) else TokenSource(token, None, "")
         self._headers = {"Accept": "application/json", "Connection": "close"}
         if operator_token is not None:
@@ -235,7 +247,7 @@ class Client:
         problem = parse_json_object(body)
         if problem is not None and is_problem(problem) and "detail" in problem:
             if status == HTTPStatus.UNAUTHORIZED:
-                return TokenNotAccepted(body, problem, self._token)
+                return TokenNotAccepted(body, problem, self._token, self._operators)
             return RequestRefused(body, problem)
         return NotShiftboss(
             f"{self.address} answered {status}, but not as a Shiftboss server does", status

@@ -41,6 +41,7 @@ from shiftboss.cli.common.tokens import (
     find_operator_token,
     is_agent,
     operator_token_beside,
+    operator_token_file,
 )
 from shiftboss.client.token_files import find_token
 from shiftboss.errors import ShiftbossError
@@ -106,7 +107,8 @@ class ServerSession:
 
             return OfflineClient(target.database)
         token = find_token(self._token_file)
-        return Client(target.address, token, looked_in=target.looked_in)
+        operators = operator_token_file(target.state)
+        return Client(target.address, token, looked_in=target.looked_in, operators=operators)
 
     @property
     def is_offline(self) -> bool:

@@ -82,6 +82,14 @@ def find_operator_token(token_file: Path | None, state: Path | None = None) -> s
     return read_token_file(file)
 
 
+def operator_token_file(state: Path | None) -> Path | None:
+    """The file of the server whose state folder this is, if the caller may use it."""
+    if state is None or is_agent():
+        return None
+    file = state / OPERATOR_TOKEN_FILE
+    return file if _is_own_file(file) else None
+
+
 def operator_token_beside(
     token: str | None, token_file: Path | None, state: Path | None
 ) -> str | None:

@@ -34,7 +34,8 @@ def list_repos(session: ServerSession) -> Output:
 def _show_repos(answer: dict[str, Any]) -> None:
     if not answer["repos"]:
         print_line(
-            "the server has no policy with repos; start it with: shiftboss serve --policy FILE"
+            "the server has no policy with repos; write one, and put it in force: "
+            "shiftboss policy apply shiftboss.yaml"
         )
         return
     from shiftboss.cli.views.contract import halt_lines, repos_table

@@ -162,7 +162,7 @@ def _notes(agents: list[str], server: RepositoryServer, given: str) -> list[str]
     if server.needs_token and by_variable:
         note = f"{', '.join(by_variable)}: set {TOKEN_VARIABLE} in the shell that starts them"
         if server.token_file is not None:
-            note += f': export {TOKEN_VARIABLE}="$(cat {server.token_file})"'
+            note += f': export {TOKEN_VARIABLE}="$(head -n 1 {server.token_file})"'
         notes.append(note)
     return notes
 
