@@ -179,7 +179,6 @@ class Coordinator:
             "verifies": lambda: verifies,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
-            "verifiers": self.handoffs.verifiers_seen.by_name,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
         }

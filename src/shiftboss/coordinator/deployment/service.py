@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
@@ -48,6 +49,7 @@ class _Rows(NamedTuple):
     servers: list[DeploymentServer]
     keys: list[StoredKey]
     claims: list[Claim]
+    verifiers: dict[str, int]
 
 
 class DeploymentService:
@@ -109,7 +111,7 @@ class DeploymentService:
         self, _request: ShowDeploymentRequest, _key: str | None = None
     ) -> DeploymentView:
         now_ms = self._clock()
-        rows = await self._store.read(_read)
+        rows = await self._store.read(lambda tx: _read(tx, now_ms))
         servers = self._with_own(rows.servers, now_ms)
         living = [server for server in servers if self._is_living(server, now_ms)]
         retired = {key.key_id for key in rows.keys if key.retired_at_ms is not None}
@@ -128,7 +130,7 @@ class DeploymentService:
             leader=next((name for name, each in facts.items() if each.get("leads")), None),
             clock_skew_ms=_numbers(facts, "clock_skew_ms"),
             policy=_policy(facts.get(self.presence.server_id, {})),
-            verifiers=_latest(facts.values(), "verifiers"),
+            verifiers={name: wire_time(at_ms) for name, at_ms in rows.verifiers.items()},
             waiting_claims=[_claim_view(claim) for claim in rows.claims],
             webhooks=_latest(facts.values(), "webhooks"),
             credentials=list(await self.credentials()),
@@ -173,8 +175,13 @@ async def _no_problems() -> Iterable[str]:
 _SECRET_FACTS: Final = frozenset({"operator_token", "token"})
 
 
-def _read(tx: Transaction) -> _Rows:
-    return _Rows(tx.servers(), tx.signing_keys(), tx.open_claims("", CLAIMS_SHOWN_MAX))
+def _read(tx: Transaction, now_ms: int) -> _Rows:
+    return _Rows(
+        tx.servers(),
+        tx.signing_keys(),
+        tx.open_claims("", CLAIMS_SHOWN_MAX),
+        living_verifiers(tx, now_ms),
+    )
 
 
 def _reason_of_duties(group: DutyGroup) -> Reason | None:

@@ -78,8 +78,8 @@ class WaitingClaimView(Answer):
 
 class DeploymentView(Answer):
     """What an operator wants to know about the servers of a database. `server_id` is the one that
-    answers; `disks` and `credentials` are its own. `verifiers` and `webhooks` have the time at
-    which each was last seen by any server."""
+    answers; `disks` and `credentials` are its own. `verifiers` (those that are alive) and
+    `webhooks` have the time at which each was last seen by any server."""
 
     server_id: str
     version: str
