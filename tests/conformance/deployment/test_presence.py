@@ -15,7 +15,7 @@ from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
-from shiftboss.rules.deployment.readiness import Reason
+from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
 from shiftboss.server.http.app import App
@@ -149,7 +149,9 @@ async def test_strangers_learn_from_ready_only_whether_it_is(sqlite_path: str) -
     async with server(sqlite_path, StillClock()) as one:
         app = App(one, token="t" * 20)
         assert await get(app, "/ready") == (200, {"status": "ready"})
-        one.deployment.not_ready["clock"] = lambda: Reason("clock", "70 s ahead", "set the clock")
+        one.deployment.not_ready["clock"] = lambda: ReadinessProblem(
+            "clock", "70 s ahead", "set the clock"
+        )
         status, refusal = await get(app, "/ready")
         assert (status, refusal["code"]) == (503, "not_ready")
         assert "70 s" not in json.dumps(refusal)

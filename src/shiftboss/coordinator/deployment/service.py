@@ -23,14 +23,14 @@ from shiftboss.protocol.deployment.servers import (
     DeploymentView,
     DifferenceView,
     DiskView,
-    ReasonView,
+    ReadinessProblemView,
     ServerView,
     ShowDeploymentRequest,
     WaitingClaimView,
 )
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.rules.deployment.readiness import DiskSpace, Reason, reason_of_disk
+from shiftboss.rules.deployment.readiness import DiskSpace, ReadinessProblem, reason_of_disk
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey
 from shiftboss.rules.deployment.servers import (
     Difference,
@@ -42,7 +42,7 @@ from shiftboss.store.port import Store, Transaction
 
 CLAIMS_SHOWN_MAX: Final = 50
 
-Check = Callable[[], Reason | None]
+Check = Callable[[], ReadinessProblem | None]
 
 
 class _Rows(NamedTuple):
@@ -84,24 +84,24 @@ class DeploymentService:
         """As of the last look at the other servers."""
         return self.presence.differences
 
-    async def reasons(self) -> list[Reason]:
+    async def reasons(self) -> list[ReadinessProblem]:
         """Why this server must not get traffic now; nothing if it may."""
-        found: list[Reason | None] = [
-            Reason("stopping", "the server is stopping") if self._hub.closed else None,
+        found: list[ReadinessProblem | None] = [
+            ReadinessProblem("stopping", "the server is stopping") if self._hub.closed else None,
             await self._reason_of_store(),
             *(_reason_of_duties(group) for group in self._duties),
             *(reason_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.not_ready.values()),
         ]
         if self._keys.problem is not None:
-            found.append(Reason("key", self._keys.problem))
+            found.append(ReadinessProblem("key", self._keys.problem))
         return [reason for reason in found if reason is not None]
 
-    async def _reason_of_store(self) -> Reason | None:
+    async def _reason_of_store(self) -> ReadinessProblem | None:
         try:
             await self._check_health()
         except StoreUnavailable as error:
-            return Reason("store", error.detail, error.hint or "")
+            return ReadinessProblem("store", error.detail, error.hint or "")
         return None
 
     async def _disks(self) -> list[DiskSpace]:
@@ -184,11 +184,13 @@ def _read(tx: Transaction, now_ms: int) -> _Rows:
     )
 
 
-def _reason_of_duties(group: DutyGroup) -> Reason | None:
+def _reason_of_duties(group: DutyGroup) -> ReadinessProblem | None:
     if group.failure is None:
         return None
     detail = f"a background duty ended: {group.failure}"
-    return Reason("duties", detail, "it is started again; the log of the server has the error")
+    return ReadinessProblem(
+        "duties", detail, "it is started again; the log of the server has the error"
+    )
 
 
 def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
@@ -202,8 +204,8 @@ def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
     return found
 
 
-def reason_view(reason: Reason) -> ReasonView:
-    return ReasonView(**reason._asdict())
+def reason_view(reason: ReadinessProblem) -> ReadinessProblemView:
+    return ReadinessProblemView(**reason._asdict())
 
 
 def difference_view(difference: Difference) -> DifferenceView:

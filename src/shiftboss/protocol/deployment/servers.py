@@ -13,7 +13,7 @@ class ShowDeploymentRequest(BusRequest):
     pass
 
 
-class ReasonView(Answer):
+class ReadinessProblemView(Answer):
     """Why a server is not ready: a stable name, a sentence, and what to do."""
 
     name: str
@@ -86,7 +86,7 @@ class DeploymentView(Answer):
     store: str
     schema_version: int
     ready: bool
-    reasons: list[ReasonView]
+    reasons: list[ReadinessProblemView]
     servers: list[ServerView]
     differences: list[DifferenceView]
     keys: list[KeyView]
