@@ -16,9 +16,10 @@ from pathlib import Path
 from shiftboss.client.addresses import Addresses, checked_addresses
 from shiftboss.client.errors import ServerUnreachable, TokenRefused
 from shiftboss.client.server_address import Server
-from shiftboss.client.token_files import BadToken, TokenSource, find_token, read_token_file
+from shiftboss.client.token_files import TokenSource, find_token
 from shiftboss.defaults import ADDRESS
 from shiftboss.errors import Unauthorized
+from shiftboss.system.token_files import BadToken, read_token_file
 
 log = logging.getLogger(__name__)
 

@@ -56,7 +56,7 @@ from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.deployment.readiness import Reason
+from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
@@ -189,7 +189,6 @@ class Coordinator:
             "verifies": lambda: verifies,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
-            "verifiers": self.handoffs.verifiers_seen.by_name,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
         }
@@ -261,17 +260,21 @@ class Coordinator:
             if isinstance(duty, Timer):
                 duty.wake()
 
-    def _clock_problem(self) -> Reason | None:
+    def _clock_problem(self) -> ReadinessProblem | None:
         problem = None if self.database_clock is None else self.database_clock.problem()
-        return None if problem is None else Reason("clock", problem.detail, problem.hint or "")
+        return (
+            None
+            if problem is None
+            else ReadinessProblem("clock", problem.detail, problem.hint or "")
+        )
 
     def _policy_sha256(self) -> str:
         stored = self.policies.in_force
         return policy_hash(self._policy.settings) if stored is None else stored.sha256
 
-    def _policy_problem(self) -> Reason | None:
+    def _policy_problem(self) -> ReadinessProblem | None:
         unreadable = self.policies.unreadable
-        return None if unreadable is None else Reason("policy", unreadable)
+        return None if unreadable is None else ReadinessProblem("policy", unreadable)
 
     async def _credential_lines(self) -> list[str]:
         return [

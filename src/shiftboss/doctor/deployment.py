@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import ShiftbossError
 from shiftboss.rules.deployment.readiness import DISK_BYTES_LOW, DISK_BYTES_MIN, megabytes
-from shiftboss.rules.documents.wording import format_duration, pluralize
+from shiftboss.rules.documents.wording import pluralize
 
 # Calls an operation that only the operator may use.
 CallOperator = Callable[[str], bytes]
 Members = Mapping[str, Any]
 
 CLOCK_SKEW_MS_MAX: Final = 1000
-CLAIM_SECONDS: Final = 600
 _CREDENTIAL_TODO: Final = (
     "give it to every server; a file is read again by itself, a variable needs a restart"
 )
 _LOG: Final = "look into the log of the server"
 
 
-def check_deployment(call: CallOperator, now_ms: int) -> list[Finding]:
+def check_deployment(call: CallOperator) -> list[Finding]:
     try:
         view = json.loads(call("show_deployment"))
     except ShiftbossError as error:
         todo = error.hint or "run it in the folder of the server, or set SHIFTBOSS_OPERATOR_TOKEN"
         text = f"the server was not asked about itself: {error.detail}"
         return [warning("servers", text, todo)]
-    return judge_deployment(view, now_ms)
+    return judge_deployment(view)
 
 
-def judge_deployment(view: Members, now_ms: int) -> list[Finding]:
+def judge_deployment(view: Members) -> list[Finding]:
     return [
         *_readiness(view),
         *_servers(view),
@@ -42,7 +40,7 @@ def judge_deployment(view: Members, now_ms: int) -> list[Finding]:
         *_clock(view),
         *_disks(view),
         *_credentials(view),
-        *_claims(view, now_ms),
+        *_verifiers(view),
         *_webhooks(view),
     ]
 
@@ -103,7 +101,8 @@ def _credentials(view: Members) -> Iterator[Finding]:
         yield problem("credentials", text, _CREDENTIAL_TODO)
 
 
-def _claims(view: Members, now_ms: int) -> Iterator[Finding]:
+def _verifiers(view: Members) -> Iterator[Finding]:
+    """Each claim that waits is listed by `check_claims`."""
     verifies = any(each["verifies"] for each in view["servers"] if each["state"] == "living")
     claims = view.get("waiting_claims", ())
     if not verifies and not view.get("verifiers"):
@@ -112,15 +111,6 @@ def _claims(view: Members, now_ms: int) -> Iterator[Finding]:
             "nobody verifies claims: no server does, and no verifier has asked for one",
             "start one: shiftboss verifier",
         )
-    for claim in claims:
-        waited = now_ms // 1000 - round(datetime.fromisoformat(claim["asked_at"]).timestamp())
-        if waited > CLAIM_SECONDS and claim.get("taken_by") is None:
-            yield warning(
-                "claims",
-                f"the claim on {claim['bead_id']} of {claim['swarm_id']} has been waiting for a "
-                f"verifier for {format_duration(waited)}",
-                f"see why: shiftboss why {claim['bead_id']} --swarm {claim['swarm_id']}",
-            )
 
 
 def _webhooks(view: Members) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ def examine(
         queues = [*_queues(client, swarm_id, policy, now_ms), *check_claims(client, now_ms)]
         about_policy += check_policy_in_force(client, policy, _policy_file(file))
         if not is_offline:
-            about_server += check_deployment(call_operator, now_ms)
+            about_server += check_deployment(call_operator)
             forges = check_forges_of_server(call_operator)
     about_machine = asyncio.run(_machine(policy, forges))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]

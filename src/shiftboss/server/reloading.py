@@ -80,7 +80,7 @@ class TokenReload:
         shared: Path | Sequence[str],
         operator: Path | Sequence[str],
     ) -> None:
-        """Raises BadTokenFile."""
+        """Raises BadToken."""
         self._replace = replace
         self._sources = (shared, operator)
         self._tokens = (_read(shared), _read(operator))

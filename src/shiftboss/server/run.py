@@ -238,18 +238,7 @@ def serve(
     all_reloads = _reloads(settings, app, reloads or {})
     if certificates is not None:
         all_reloads.add("certificates", CertificateReload(certificates.reload_certificates))
-    config = uvicorn.Config(
-        app,
-        http=always_accepting(serving.connection),  # type: ignore[arg-type]
-        lifespan="on",
-        proxy_headers=False,
-        ws="none",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
+    config = _config(settings, app, serving)
     # It complains about streams that were cut off on purpose. The application logs its own errors.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
@@ -285,6 +274,21 @@ def serve(
         log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
+
+
+def _config(settings: ServerSettings, app: App, serving: Serving) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=always_accepting(serving.connection),  # type: ignore[arg-type]
+        lifespan="on",
+        proxy_headers=False,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
 
 
 def _refuse_without_token(settings: ServerSettings) -> None:

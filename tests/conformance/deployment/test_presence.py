@@ -16,7 +16,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.contract_requests import ApplyPolicyRequest
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
-from shiftboss.rules.deployment.readiness import Reason
+from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
 from shiftboss.server.http.app import App
@@ -216,7 +216,9 @@ async def test_strangers_learn_from_ready_only_whether_it_is(sqlite_path: str) -
     async with server(sqlite_path, StillClock()) as one:
         app = App(one, token="t" * 20)
         assert await get(app, "/ready") == (200, {"status": "ready"})
-        one.deployment.not_ready["clock"] = lambda: Reason("clock", "70 s ahead", "set the clock")
+        one.deployment.not_ready["clock"] = lambda: ReadinessProblem(
+            "clock", "70 s ahead", "set the clock"
+        )
         status, refusal = await get(app, "/ready")
         assert (status, refusal["code"]) == (503, "not_ready")
         assert "70 s" not in json.dumps(refusal)
@@ -281,7 +283,7 @@ async def test_duties_that_end_with_an_error_are_said_and_start_again(
 async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> None:
     clock = StillClock()
     async with server(store_address, clock) as one:
-        one.handoffs.verifiers_seen.note("far-away", clock.now_ms)
+        await one.handoffs.take_for("far-away")
         one.webhooks.last_seen.note("api", clock.now_ms)
 
         async def problems() -> list[str]:

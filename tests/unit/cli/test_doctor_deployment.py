@@ -11,7 +11,6 @@ from shiftboss.doctor.deployment import check_deployment, judge_deployment
 from shiftboss.doctor.findings import Finding
 from shiftboss.errors import Forbidden, InvalidReceipt
 
-NOW = 1_800_000_000_000  # 2027-01-15T08:00:00Z
 SERVER = {
     "server_id": "a-1",
     "address": "http://a",
@@ -29,12 +28,12 @@ VIEW: dict[str, Any] = {
 
 
 def judged(**members: object) -> list[Finding]:
-    return [each for each in judge_deployment(VIEW | members, NOW) if each.level != "ok"]
+    return [each for each in judge_deployment(VIEW | members) if each.level != "ok"]
 
 
 def test_a_deployment_that_is_well_has_no_warnings() -> None:
     assert judged() == []
-    findings = judge_deployment(VIEW, NOW)
+    findings = judge_deployment(VIEW)
     assert [each.check for each in findings] == ["servers", "keys", "disk"]
     assert findings[0].message == "1 server of version 0.2.0, led by http://a"
 
@@ -58,21 +57,8 @@ def test_a_deployment_that_is_well_has_no_warnings() -> None:
             {"servers": [SERVER | {"verifies": False}]},
             *("verifiers", "warning", "nobody verifies"),
         ),
-        (
-            {
-                "waiting_claims": [
-                    {
-                        "bead_id": "t1",
-                        "swarm_id": "s1",
-                        "asked_at": "2027-01-15T07:00:00Z",
-                        "taken_by": None,
-                    }
-                ]
-            },
-            *("claims", "warning", "t1 of s1 has been waiting"),
-        ),
     ],
-    ids=["reason", "difference", "leader", "clock", "disk", "credentials", "verifiers", "claims"],
+    ids=["reason", "difference", "leader", "clock", "disk", "credentials", "verifiers"],
 )
 def test_what_is_wrong_is_said_with_what_to_do(
     members: dict[str, object], check: str, level: str, words: str
@@ -93,7 +79,7 @@ def test_without_the_token_of_the_operator_the_server_is_not_asked() -> None:
     def refuse(_operation: str) -> bytes:
         raise Forbidden("only the operator may do this")
 
-    (finding,) = check_deployment(refuse, NOW)
+    (finding,) = check_deployment(refuse)
     assert (finding.check, finding.level) == ("servers", "warning")
     assert "SHIFTBOSS_OPERATOR_TOKEN" in finding.todo
 

@@ -10,7 +10,7 @@ import pytest
 
 from shiftboss.server.reloading import LogReload, Reloads
 from shiftboss.system.logs import Logs, LogSettings
-from shiftboss.system.token_files import BadTokenFile, read_token_lines
+from shiftboss.system.token_files import BadToken, read_token_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_a_part_that_fails_does_not_stop_the_others(caplog: pytest.LogCapt
     reloads = Reloads()
 
     async def refuse() -> list[str]:
-        raise BadTokenFile("no token")
+        raise BadToken("no token")
 
     async def fail() -> list[str]:
         raise RuntimeError("a defect")
@@ -66,7 +66,7 @@ def test_a_token_file_that_cannot_be_used_is_refused(tmp_path: Path, content: st
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(content)
-    with pytest.raises(BadTokenFile):
+    with pytest.raises(BadToken):
         read_token_lines(file)
 
 
@@ -76,5 +76,5 @@ def test_every_line_of_a_token_file_is_a_token_unless_others_can_read_it(tmp_pat
     file.write_text("new\n\n old \n")
     assert read_token_lines(file) == ["new", "old"]
     file.chmod(0o640)
-    with pytest.raises(BadTokenFile, match="other users"):
+    with pytest.raises(BadToken, match="other users"):
         read_token_lines(file)

@@ -11,7 +11,6 @@ from shiftboss.client.addresses import Addresses
 from shiftboss.client.errors import ServerBusy, ServerUnreachable, TokenRefused, UnrecognizedReply
 from shiftboss.client.server_address import Server
 from shiftboss.client.servers import Attempts, Servers
-from shiftboss.client.token_files import BadToken
 from shiftboss.defaults import ADDRESS
 from shiftboss.errors import (
     InvalidRequest,
@@ -20,6 +19,7 @@ from shiftboss.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from shiftboss.system.token_files import BadToken
 
 A, B, C = "http://a.test", "http://b.test", "http://c.test"
 

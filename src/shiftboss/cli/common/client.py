@@ -20,11 +20,12 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from shiftboss.client.addresses import Addresses, split_addresses
 from shiftboss.client.errors import bad_authorities, is_problem, parse_json_object
-from shiftboss.client.token_files import BadToken, TokenSource, read_token_file
+from shiftboss.client.token_files import TokenSource
 from shiftboss.defaults import ADDRESS, STATE_FOLDER, TOKEN_VARIABLE
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.loopback import is_loopback
 from shiftboss.system.tls import TlsProblem, open_connection, plain_http_problem, tls_problem
+from shiftboss.system.token_files import BadToken, read_token_file
 
 ANSWER_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 3.0

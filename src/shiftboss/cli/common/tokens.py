@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.cli.common.discovery import state_folders
-from shiftboss.client.token_files import BadToken, checked_token, find_token, read_token_file
+from shiftboss.client.token_files import find_token
 from shiftboss.defaults import (
     OPERATOR_TOKEN_FILE,
     OPERATOR_TOKEN_VARIABLE,
@@ -18,6 +18,7 @@ from shiftboss.defaults import (
     TOKEN_VARIABLE,
 )
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.token_files import BadToken, checked_token, read_token_file
 
 # The environment of a process, which Linux limits to a quarter of its stack: 2 MB by default.
 _SECRETS_BYTES_MAX: Final = 16 << 20

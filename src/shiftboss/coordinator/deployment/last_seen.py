@@ -1,4 +1,4 @@
-"""When somebody was last seen by this server: verifiers, and the webhooks of repos."""
+"""When this server last saw a webhook of each repo."""
 
 from __future__ import annotations
 

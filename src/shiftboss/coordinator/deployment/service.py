@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
@@ -22,14 +23,14 @@ from shiftboss.protocol.deployment.servers import (
     DeploymentView,
     DifferenceView,
     DiskView,
-    ReasonView,
+    ReadinessProblemView,
     ServerView,
     ShowDeploymentRequest,
     WaitingClaimView,
 )
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.rules.deployment.readiness import DiskSpace, Reason, reason_of_disk
+from shiftboss.rules.deployment.readiness import DiskSpace, ReadinessProblem, reason_of_disk
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey
 from shiftboss.rules.deployment.servers import (
     Difference,
@@ -41,13 +42,14 @@ from shiftboss.store.port import Store, Transaction
 
 CLAIMS_SHOWN_MAX: Final = 50
 
-Check = Callable[[], Reason | None]
+Check = Callable[[], ReadinessProblem | None]
 
 
 class _Rows(NamedTuple):
     servers: list[DeploymentServer]
     keys: list[StoredKey]
     claims: list[Claim]
+    verifiers: dict[str, int]
 
 
 class DeploymentService:
@@ -82,24 +84,24 @@ class DeploymentService:
         """As of the last look at the other servers."""
         return self.presence.differences
 
-    async def reasons(self) -> list[Reason]:
+    async def reasons(self) -> list[ReadinessProblem]:
         """Why this server must not get traffic now; nothing if it may."""
-        found: list[Reason | None] = [
-            Reason("stopping", "the server is stopping") if self._hub.closed else None,
+        found: list[ReadinessProblem | None] = [
+            ReadinessProblem("stopping", "the server is stopping") if self._hub.closed else None,
             await self._reason_of_store(),
             *(_reason_of_duties(group) for group in self._duties),
             *(reason_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.not_ready.values()),
         ]
         if self._keys.problem is not None:
-            found.append(Reason("key", self._keys.problem))
+            found.append(ReadinessProblem("key", self._keys.problem))
         return [reason for reason in found if reason is not None]
 
-    async def _reason_of_store(self) -> Reason | None:
+    async def _reason_of_store(self) -> ReadinessProblem | None:
         try:
             await self._check_health()
         except StoreUnavailable as error:
-            return Reason("store", error.detail, error.hint or "")
+            return ReadinessProblem("store", error.detail, error.hint or "")
         return None
 
     async def _disks(self) -> list[DiskSpace]:
@@ -109,7 +111,7 @@ class DeploymentService:
         self, _request: ShowDeploymentRequest, _key: str | None = None
     ) -> DeploymentView:
         now_ms = self._clock()
-        rows = await self._store.read(_read)
+        rows = await self._store.read(lambda tx: _read(tx, now_ms))
         servers = self._with_own(rows.servers, now_ms)
         living = self._living(servers, now_ms)
         retired = {key.key_id for key in rows.keys if key.retired_at_ms is not None}
@@ -128,7 +130,7 @@ class DeploymentService:
             leader=next((name for name, each in facts.items() if each.get("leads")), None),
             clock_skew_ms=_numbers(facts, "clock_skew_ms"),
             policy=_policy(facts.get(self.presence.server_id, {})),
-            verifiers=_latest(facts.values(), "verifiers"),
+            verifiers={name: wire_time(at_ms) for name, at_ms in rows.verifiers.items()},
             waiting_claims=[_claim_view(claim) for claim in rows.claims],
             webhooks=_latest(facts.values(), "webhooks"),
             credentials=list(await self.credentials()),
@@ -155,15 +157,22 @@ async def _no_problems() -> Iterable[str]:
 _SECRET_FACTS: Final = frozenset({"operator_token", "token"})
 
 
-def _read(tx: Transaction) -> _Rows:
-    return _Rows(tx.servers(), tx.signing_keys(), tx.open_claims("", CLAIMS_SHOWN_MAX))
+def _read(tx: Transaction, now_ms: int) -> _Rows:
+    return _Rows(
+        tx.servers(),
+        tx.signing_keys(),
+        tx.open_claims("", CLAIMS_SHOWN_MAX),
+        living_verifiers(tx, now_ms),
+    )
 
 
-def _reason_of_duties(group: DutyGroup) -> Reason | None:
+def _reason_of_duties(group: DutyGroup) -> ReadinessProblem | None:
     if group.failure is None:
         return None
     detail = f"a background duty ended: {group.failure}"
-    return Reason("duties", detail, "it is started again; the log of the server has the error")
+    return ReadinessProblem(
+        "duties", detail, "it is started again; the log of the server has the error"
+    )
 
 
 def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
@@ -200,8 +209,8 @@ def _server_view(server: DeploymentServer, is_living: bool) -> ServerView:
     )
 
 
-def reason_view(reason: Reason) -> ReasonView:
-    return ReasonView(**reason._asdict())
+def reason_view(reason: ReadinessProblem) -> ReadinessProblemView:
+    return ReadinessProblemView(**reason._asdict())
 
 
 def difference_view(difference: Difference) -> DifferenceView:

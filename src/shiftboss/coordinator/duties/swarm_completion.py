@@ -17,6 +17,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.swarms import completion
 from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store, Transaction
 
@@ -68,6 +69,8 @@ class SwarmCompletion:
             hub.listen(kind, self._on_change)
 
     def _on_change(self, event: Event) -> None:
+        if event.swarm_id == DEFAULT_SWARM:
+            return  # it never completes
         if len(self._changed) >= SWARMS_REMEMBERED_MAX:
             self.catch_up()
         else:

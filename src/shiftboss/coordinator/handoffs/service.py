@@ -13,7 +13,6 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.deployment.admission import Admissions
 from shiftboss.coordinator.deployment.keys import signed_in
-from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import (
     disputes,
@@ -107,7 +106,6 @@ class HandoffService:
         self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
-        self.verifiers_seen = LastSeen()
         # When each verifier was last noted: they ask more often than that has to be stored.
         self._noted_ms: dict[str, int] = {}
         for kind in TAKABLE:
@@ -305,7 +303,6 @@ class HandoffService:
         self, request: TakeClaimRequest, _key: str | None = None
     ) -> TakeClaimAnswer:
         """Wait until there is a claim to verify, or until the timeout."""
-        self.verifiers_seen.note(request.verifier, self._clock())
         taker = asyncio.Event()
         self._takers.add(taker)
         try:

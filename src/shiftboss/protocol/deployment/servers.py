@@ -13,7 +13,7 @@ class ShowDeploymentRequest(BusRequest):
     pass
 
 
-class ReasonView(Answer):
+class ReadinessProblemView(Answer):
     """Why a server is not ready: a stable name, a sentence, and what to do."""
 
     name: str
@@ -78,15 +78,15 @@ class WaitingClaimView(Answer):
 
 class DeploymentView(Answer):
     """What an operator wants to know about the servers of a database. `server_id` is the one that
-    answers; `disks` and `credentials` are its own. `verifiers` and `webhooks` have the time at
-    which each was last seen by any server."""
+    answers; `disks` and `credentials` are its own. `verifiers` (those that are alive) and
+    `webhooks` have the time at which each was last seen by any server."""
 
     server_id: str
     version: str
     store: str
     schema_version: int
     ready: bool
-    reasons: list[ReasonView]
+    reasons: list[ReadinessProblemView]
     servers: list[ServerView]
     differences: list[DifferenceView]
     keys: list[KeyView]

@@ -10,7 +10,7 @@ DISK_BYTES_MIN: Final = 64 * 2**20
 DISK_BYTES_LOW: Final = 2**30
 
 
-class Reason(NamedTuple):
+class ReadinessProblem(NamedTuple):
     """Why a server is not ready."""
 
     name: str
@@ -27,10 +27,10 @@ class DiskSpace(NamedTuple):
     total_bytes: int
 
 
-def reason_of_disk(disk: DiskSpace) -> Reason | None:
+def reason_of_disk(disk: DiskSpace) -> ReadinessProblem | None:
     if disk.free_bytes >= DISK_BYTES_MIN:
         return None
-    return Reason(
+    return ReadinessProblem(
         "disk",
         f"the disk of the {disk.what} has {megabytes(disk.free_bytes)} left ({disk.path})",
         "free some space, or move it to a larger disk",

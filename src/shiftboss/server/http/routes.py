@@ -24,7 +24,7 @@ from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.rules.access.roles import Permission
 from shiftboss.rules.access.scope import check_permission, check_swarm
-from shiftboss.rules.deployment.readiness import Reason
+from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.forwarded import Forwarding
@@ -137,7 +137,7 @@ class Endpoints:
 
 
 def _not_ready(
-    reasons: list[Reason], differences: list[DifferenceView], *, is_known: bool
+    reasons: list[ReadinessProblem], differences: list[DifferenceView], *, is_known: bool
 ) -> NotReady:
     if not is_known:
         return NotReady("the server is not ready", hint="a caller with a token is told why")

@@ -16,10 +16,10 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages, swarm_pages
-from shiftboss.client.token_files import BadToken
 from shiftboss.errors import Conflict, ShiftbossError, UnknownSwarm
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.state_folder import BadStateFolder
+from shiftboss.system.token_files import BadToken
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.leftover_items import KeptWork, Leftover, WorkLocation

@@ -135,7 +135,7 @@ def _named_server(server: str, token_file: Path | None, folder: Path) -> Reposit
 
 def _token_word(token_file: Path, folder: Path) -> str:
     """The file as a word of shell; below $HOME, so that it fits all colleagues. Raises BadToken."""
-    from shiftboss.client.token_files import read_token_file
+    from shiftboss.system.token_files import read_token_file
 
     path = token_file.expanduser().absolute()
     read_token_file(path)
