@@ -49,7 +49,7 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
     # A variable that a shell has for its clients does not lock a local server in silence.
     assert told.startswith("SHIFTBOSS_TOKEN is set: this server requires that token of every")
     assert told.endswith(": env -u SHIFTBOSS_TOKEN shiftboss serve")
-    assert "refused client=127.0.0.1 method=GET" in refused
+    assert "refused actor=unknown client=127.0.0.1 method=GET" in refused
     assert (tmp_path / "other.db").exists()
 
 
