@@ -103,7 +103,7 @@ class KeyService:
         return await self._changed(stored)
 
     async def _changed(self, stored: StoredKey) -> KeyAnswer:
-        await self._settings.read()
+        await self._settings.read_own_change()
         return KeyAnswer(key=key_view(stored), signing_key_id=self.own_key_id)
 
 

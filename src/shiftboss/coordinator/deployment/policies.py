@@ -219,7 +219,7 @@ class PolicyService:
         stored = await self._store.write(
             lambda tx: policy_versions.apply(tx, text, expected_version, now_ms), partition=""
         )
-        await self._settings.read()
+        await self._settings.read_own_change()
         return stored
 
 

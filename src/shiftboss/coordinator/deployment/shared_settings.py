@@ -30,15 +30,18 @@ class SharedSettings:
         self._loads.append(load)
 
     async def read(self) -> None:
-        """Read everything now. What cannot be read does not keep the rest from being read: a policy
-        that this server does not understand must not keep a revoked token valid."""
+        """Read everything now, in the order in which it was added. What cannot be read does not
+        keep the rest from being read: a policy that this server does not understand must not keep a
+        revoked token valid."""
+        errors: list[Exception] = []
         async with self._reading:
-            results = await asyncio.gather(
-                *(load() for load in self._loads), return_exceptions=True
-            )
-        for result in results:
-            if result is not None:
-                raise result
+            for load in self._loads:
+                try:
+                    await load()
+                except Exception as error:  # noqa: BLE001 (raised below)
+                    errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def read_own_change(self) -> None:
         """Read everything before a change is answered. It was committed: what cannot be read now
