@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from psycopg.sql import SQL, Identifier
 from shiftboss.store.postgres.schema import migrate
 from shiftboss.store.queries import load_migrations
 from tests.kill_with_parent import KillWithParent
-from tests.waiting import wait_until
+from tests.waiting import PAUSE_SECONDS, wait_until
 
 START_SECONDS = 20.0
 STOP_SECONDS = 20.0
@@ -194,8 +195,19 @@ class Postgres:
                 return
         # The first one, or a test has ended the processes of PostgreSQL.
         self._disconnect()
-        self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
+        self._connection = self._connect()
         self._connection.execute(query)
+
+    def _connect(self) -> psycopg.Connection:
+        """PostgreSQL restarts itself when one of its processes was killed."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return psycopg.connect(self.url("postgres"), autocommit=True)
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE_SECONDS)
 
     def _disconnect(self) -> None:
         if self._connection is not None:

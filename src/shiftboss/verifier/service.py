@@ -23,7 +23,6 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.system.file_locks import try_lock
-from shiftboss.system.orphans import ORPHANS
 from shiftboss.system.state_folder import make_state_folder
 from shiftboss.verifier.server_client import VerifierClient
 
@@ -133,7 +132,6 @@ async def run_verifier(
 ) -> None:
     """Run until cancelled. Without the operator's token, that of the server must be one of a
     verifier."""
-    ORPHANS.adopt()
     with _locked_folder(folder):
         async with VerifierClient(server, operator_token, on_lost) as client:
             verifier = Verifier(folder, at_once=at_once)

@@ -58,12 +58,15 @@ def verifier(
     found = find_target(server)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.servers import Servers
+    from shiftboss.system.orphans import ORPHANS
     from shiftboss.verifier.service import run_verifier
 
     target = Servers.at(found.address, token_file=token_file)
     operator_token = operator_token_beside(target.token, operator_token_file, found.state)
     own_name = name or _generated_name()
     _announce(own_name, str(target.addresses), as_json=as_json)
+    # Of this process, which starts nothing else: what a command leaves behind is ended.
+    ORPHANS.adopt()
     until_signal(
         run_verifier(
             target,
