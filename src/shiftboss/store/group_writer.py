@@ -153,17 +153,23 @@ class GroupWriter:
             result = BatchResult([Outcome(error=error)] * len(batch), [])
         if len(batch) == 1:
             _answer_early(batch[0].future, result.outcomes[0])
-        self._note_outcomes(result.outcomes)
+        self._note_result(result)
         self._loop.call_soon_threadsafe(self._answer, batch, result)
 
-    def _note_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """Any outcome but a refusal by the database shows that it works."""
+    def _note_result(self, result: BatchResult) -> None:
+        """An event was written, so the database works. A use case that changes nothing needs no
+        disk: after it, a database that has refused writes is probed."""
         refusals = [
             outcome.error
-            for outcome in outcomes
+            for outcome in result.outcomes
             if isinstance(outcome.error, StoreUnavailable) and type(outcome.error) in _REFUSALS
         ]
-        self._note(refusals[0] if len(refusals) == len(outcomes) else None)
+        if len(refusals) == len(result.outcomes):
+            self._note(refusals[0])
+        elif self.failing is None or result.events:
+            self._note(None)
+        elif not isinstance(self.failing, StoreDamaged):
+            self._probe_again()
 
     def _note(self, refusal: StoreUnavailable | None) -> None:
         """Note whether the database refuses writes, and log when that begins and ends."""

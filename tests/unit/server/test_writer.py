@@ -250,6 +250,19 @@ async def test_a_refusing_database_is_probed_until_it_accepts_writes_again(
     assert probes == [3], "a database that accepts writes is left alone"
 
 
+async def test_a_write_that_changes_nothing_does_not_show_that_the_disk_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "PROBE_SECONDS", 60.0)
+    full = StoreUnavailable("the disk is full")
+    results = [BatchResult([Outcome(error=full)], []), BatchResult([Outcome("nothing")], [])]
+    async with writer_on(lambda _: results.pop(0), probe=lambda: full) as writer:
+        with pytest.raises(StoreUnavailable):
+            await writer.submit(gives(1), "p")
+        assert await writer.submit(gives(2), "p") == "nothing"
+        assert writer.failing is full
+
+
 async def test_a_damaged_database_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "PROBE_SECONDS", 0.001)
     damaged = StoreDamaged("a page is rotten")
