@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast sim defects faults fuzz compiled check format bench wheel sbom lock clean
+.PHONY: setup demo operator-day test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -69,6 +69,10 @@ bench: $(READY)
 # ROUNDS=20 SEED=7, fewer rounds of the faults that this seed chooses.
 faults: $(READY)
 	$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
+
+# A team on two servers: work goes on while servers, tokens, keys and the policy are replaced.
+team: $(READY)
+	SHIFTBOSS_TEAM_TEST=1 $(BIN)/python -m pytest tests/e2e/team -n 0
 
 # Thousands of hostile inputs for every parser; takes half an hour.
 fuzz: $(READY)
