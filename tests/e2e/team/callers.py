@@ -56,6 +56,8 @@ class Caller:
             path="/mcp",
             body={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
             headers={"Accept": "application/json, text/event-stream"},
+            # Else it would not be sent again when its server is killed.
+            key=new_idempotency_key(),
         )
         result = (await self._http.send(request)).answer["result"]
         return str(result["structuredContent"]["code"]) if result["isError"] else ""
