@@ -56,7 +56,11 @@ from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.deployment.readiness import ReadinessProblem
+from shiftboss.rules.deployment.readiness import (
+    ReadinessProblem,
+    warning_of_effects,
+    warning_of_evidence,
+)
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
@@ -102,7 +106,7 @@ class Coordinator:
         )
         self.clock = clock = clock or ServerClock(*machine)
         self.hub = hub = hub or Hub(is_alone=not store.shared)
-        self._evidence = evidence = evidence or NoEvidence()
+        self.evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
         self.admissions = Admissions()
         active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
@@ -118,7 +122,7 @@ class Coordinator:
         leading = LeaderStore(store)
         self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
         self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
-        self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
+        self.after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
@@ -166,7 +170,7 @@ class Coordinator:
             CascadeWatcher(leading, clock, hub, active_policy),
             BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._swarm_completion,
-            self._after_commit,
+            self.after_commit,
         ]
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
@@ -195,6 +199,10 @@ class Coordinator:
         # The last one: it tells what the others have read.
         self.settings.add(self.presence.renew_if_changed)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
+        self.deployment.degraded |= {
+            "evidence": self._evidence_problem,
+            "effects": self._effects_problem,
+        }
         self.deployment.credentials = self._credential_lines
         self._exit = AsyncExitStack()
 
@@ -224,7 +232,7 @@ class Coordinator:
         )
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self.settings.stop)
-        self._exit.push_async_callback(self._evidence.close)
+        self._exit.push_async_callback(self.evidence.close)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._set_clock()
         await self.settings.read()
@@ -268,6 +276,16 @@ class Coordinator:
             else ReadinessProblem("clock", problem.detail, problem.hint or "")
         )
 
+    def _evidence_problem(self) -> ReadinessProblem | None:
+        problem = self.evidence.problem
+        return None if problem is None else warning_of_evidence(problem)
+
+    def _effects_problem(self) -> ReadinessProblem | None:
+        oldest_ms = self.after_commit.oldest_at_ms
+        if oldest_ms is None:
+            return None
+        return warning_of_effects(self.after_commit.waiting, self.clock() - oldest_ms)
+
     def _policy_sha256(self) -> str:
         stored = self.policies.in_force
         return policy_hash(self._policy.settings) if stored is None else stored.sha256
@@ -284,7 +302,7 @@ class Coordinator:
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
-        self._after_commit.catch_up()
+        self.after_commit.catch_up()
         self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:

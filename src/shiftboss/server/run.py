@@ -358,6 +358,7 @@ def _app(
         forwarding,
         needs_token=settings.requires_tokens,
     )
+    app.monitor.evidence_starts = lambda: evidence.starts
     presence = coordinator.presence
     presence.address = settings.public_url or address
     presence.facts |= {
@@ -411,6 +412,7 @@ async def _renew_presence(presence: Presence) -> Sequence[str]:
 
 def _serving(settings: ServerSettings, app: App) -> Serving:
     open_connections = OpenConnections(settings.limits, time.monotonic)
+    app.monitor.open_connections = lambda: open_connections.count
     if settings.uses_fast_path:
         serving = fast_serving(app, open_connections, settings.database_folder)
     else:

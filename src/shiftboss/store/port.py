@@ -21,6 +21,8 @@ from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
+from shiftboss.store.monitoring.measures import Measure, StoreMeasures
+from shiftboss.store.monitoring.port import MonitoringTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -372,6 +374,7 @@ class Transaction(
     RunTransaction,
     InspectionTransaction,
     DeploymentTransaction,
+    MonitoringTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.
@@ -386,6 +389,17 @@ class Transaction(
 
     @property
     def epoch_floor(self) -> int: ...
+
+    def measure(
+        self,
+        measure: Measure,
+        value: float,
+        label: str = "",
+        task: tuple[str, str] | None = None,
+    ) -> None:
+        """Count it if and when the transaction commits. `label` is one of a few fixed words, `task`
+        the swarm and the id of the task that it is about."""
+        ...
 
     def hold_term(self, term: int) -> bool:
         """Whether `term` is the current one. If so, no other server can become the leader before
@@ -430,6 +444,8 @@ class Store(Transactions, Protocol):
     shared: bool
     # The newest schema that this program knows.
     schema_version: int
+    # What this process has done with the database.
+    measures: StoreMeasures
 
     async def open(
         self,

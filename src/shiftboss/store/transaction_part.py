@@ -9,6 +9,8 @@ from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.access.actors import SERVER, Actor
+from shiftboss.rules.tasks.traces import trace_id_of
+from shiftboss.store.monitoring.measures import Measure, Measurement
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -81,11 +83,22 @@ class TransactionPart:
         self.actor: Actor = SERVER
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
+        self.measurements: Sequence[Measurement] = ()
         self.wrote = False
 
     @property
     def epoch_floor(self) -> int:
         return self._session.epoch_floor
+
+    def measure(
+        self,
+        measure: Measure,
+        value: float,
+        label: str = "",
+        task: tuple[str, str] | None = None,
+    ) -> None:
+        trace_id = None if task is None else trace_id_of(*task)
+        self.measurements = (*self.measurements, Measurement(measure, value, label, trace_id))
 
     def _write(self, query: str, parameters: Parameters) -> int:
         self.wrote = True
