@@ -88,8 +88,6 @@ SERVER: Final = (
     ),
     Metric("effects_waiting", "gauge", "Events whose effects after the commit have not run yet"),
     Metric("effect_failures", "counter", "Effects after a commit that failed", ("effect",)),
-    Metric("notifications", "counter", "Notifications by result", ("result",)),
-    Metric("trace_spans", "counter", "Spans handed to the exporter, or dropped", ("result",)),
     Metric("evidence_process_starts", "counter", "Starts of the evidence process"),
     Metric("ready", "gauge", "Whether this server may get traffic, as /ready says"),
     Metric("problems", "gauge", "What is wrong with this server, as /health says", ("name",)),

@@ -47,8 +47,6 @@ class Snapshot(NamedTuple):
     duties: Mapping[str, DutyNumbers]
     effects_waiting: int
     effect_failures: Mapping[str, int]
-    notifications: Mapping[str, int]
-    trace_spans: Mapping[str, int]
     evidence_starts: int
     leads: bool
     store: str
@@ -63,8 +61,6 @@ class Monitor:
     ) -> None:
         self.requests = RequestCounts()
         self.open_connections: Callable[[], int] = _none
-        self.notifications: Callable[[], Mapping[str, int]] = dict
-        self.trace_spans: Callable[[], Mapping[str, int]] = dict
         self.evidence_starts: Callable[[], int] = _none
         self._coordinator = coordinator
         self._clock = clock
@@ -88,8 +84,6 @@ class Monitor:
             },
             effects_waiting=coordinator.after_commit.waiting,
             effect_failures=dict(coordinator.after_commit.failures),
-            notifications=self.notifications(),
-            trace_spans=self.trace_spans(),
             evidence_starts=self.evidence_starts(),
             leads=self._leads(),
             store=coordinator.store.name,
