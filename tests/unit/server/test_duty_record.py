@@ -38,12 +38,11 @@ def test_a_duty_that_waits_for_work_is_not_stuck(record: DutyRecord, time: Time)
 
 
 def test_a_duty_that_hangs_in_a_round_is_stuck(record: DutyRecord, time: Time) -> None:
+    stuck = []
     with record.round():
-        time.now = STUCK_SECONDS
-        assert record.stuck_for_seconds is None
-        time.now += 1
-        assert record.stuck_for_seconds == time.now
-    assert record.stuck_for_seconds is None
+        for time.now in (STUCK_SECONDS, STUCK_SECONDS + 1):
+            stuck.append(record.stuck_for_seconds)
+    assert [*stuck, record.stuck_for_seconds] == [None, STUCK_SECONDS + 1, None]
 
 
 def test_a_duty_whose_rounds_all_fail_is_stuck(record: DutyRecord, time: Time) -> None:

@@ -15,6 +15,13 @@ from tests.running import RunningServer
 
 OPEN_METRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
+CYCLE: tuple[tuple[str, dict[str, object]], ...] = (
+    ("add_task", {"bead_id": "t", "title": "T"}),
+    ("submit_task", {"bead_id": "t"}),
+    ("register_worker", {"name": "w"}),
+    ("poll_task", {"name": "w", "timeout_ms": 0}),
+)
+
 
 def value(families: Iterable[Metric], name: str, **labels: str) -> float:
     samples = [sample for family in families for sample in family.samples if sample.name == name]
@@ -23,17 +30,15 @@ def value(families: Iterable[Metric], name: str, **labels: str) -> float:
 
 
 def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
-    with RunningServer(str(tmp_path / "metrics.db")) as server:
+    server = RunningServer(tmp_path / "metrics.db").start()
+    try:
         with httpx2.Client(base_url=server.url, trust_env=False) as client:
-            for operation, body in (
-                ("add_task", {"bead_id": "t", "title": "T"}),
-                ("submit_task", {"bead_id": "t"}),
-                ("register_worker", {"name": "w"}),
-                ("poll_task", {"name": "w", "timeout_ms": 0}),
-            ):
+            for operation, body in CYCLE:
                 assert client.post(f"/bus/{operation}", json=body).status_code == 200
             plain = client.get("/metrics")
             opened = client.get("/metrics", headers=OPEN_METRICS)
+    finally:
+        server.stop()
     assert plain.headers["content-type"].startswith("text/plain")
     families = list(parse_plain(plain.text))
     assert value(families, "shiftboss_tasks", status="active") == 1
@@ -43,7 +48,7 @@ def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
     assert value(families, "shiftboss_delivery_wait_seconds_count") == 1
     assert value(families, "shiftboss_http_requests_total", route="bus", result="2xx") == 4
     assert value(families, "shiftboss_ready") == 1
-    shown = {family.name for family in parse_open(opened.text)}
+    shown = {family.name for family in parse_open(opened.text)}  # type: ignore[no-untyped-call]
     assert {f"{PREFIX}{name}" for name in CATALOGUE} <= shown
     assert {name for name in shown if name.startswith(PREFIX)} <= {
         f"{PREFIX}{name}" for name in CATALOGUE
