@@ -21,6 +21,7 @@ from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
+from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -171,8 +172,9 @@ class SwarmTransaction(Protocol):
         ...
 
     def prune_records(self, before_ms: int, limit: int) -> int:
-        """Delete what is older than that and belongs to no swarm, at most `limit` of each: all
-        but the newest pushes of a repo and signals of a strategy. The largest of these numbers."""
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each:
+        notifications, and all but the newest pushes of a repo and signals of a strategy. The
+        largest of these numbers."""
         ...
 
     def delete_worker(self, swarm_id: str, name: str) -> None:
@@ -372,6 +374,7 @@ class Transaction(
     RunTransaction,
     InspectionTransaction,
     DeploymentTransaction,
+    NotificationTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.

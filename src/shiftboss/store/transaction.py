@@ -16,6 +16,7 @@ from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
+from shiftboss.store.notifications.rows import NotificationRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
@@ -24,7 +25,14 @@ EVENTS_SEARCHED_MAX = 5000
 
 
 class SqlTransaction(
-    BusRows, HandoffRows, ContractRows, RunRows, CleaningRows, InspectionRows, DeploymentRows
+    BusRows,
+    HandoffRows,
+    ContractRows,
+    RunRows,
+    CleaningRows,
+    InspectionRows,
+    DeploymentRows,
+    NotificationRows,
 ):
     """Implements `shiftboss.store.port.Transaction`."""
 

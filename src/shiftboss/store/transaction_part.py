@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.access.actors import SERVER, Actor
+from shiftboss.rules.notifications.kinds import NOTIFIED
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -116,6 +117,9 @@ class TransactionPart:
                 "actor": self.actor.name,
             },
         )
+        if kind in NOTIFIED:
+            # With the event, so that no crash loses it.
+            self._write("add_to_outbox", {"swarm_id": swarm_id, "event_id": event_id})
         event = Event(swarm_id, event_id, kind.value, at_ms, text, self.actor.name)
         self.events.append(event)
         return event

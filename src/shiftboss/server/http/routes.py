@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from shiftboss import __version__
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.deployment.service import difference_view
+from shiftboss.coordinator.deployment.service import difference_view, reason_view
 from shiftboss.errors import InvalidRequest, NotReady, TooManyRequests, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.deployment.servers import DifferenceView, ReadyAnswer
@@ -127,7 +127,11 @@ class Endpoints:
         version = deployment.presence.version
         answer = ReadyAnswer(status="ready")
         if is_known:
-            answer = ReadyAnswer(status="ready", version=version, differences=differences)
+            warning = await self._coordinator.notifications.warning()
+            warnings = None if warning is None else [reason_view(warning)]
+            answer = ReadyAnswer(
+                status="ready", version=version, differences=differences, warnings=warnings
+            )
         body = answer.model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
