@@ -75,7 +75,7 @@ class ChannelSettings(Request):
     secret_variable: VariableName | None = None
     secret_file: FilePath | None = None
     command: Annotated[list[Word], Field(max_length=50)] = Field(default=[])
-    timeout: Seconds = 10
+    timeout: Annotated[Seconds, Field(ge=1, le=60)] = 10
     # More than these are put together into one message.
     per_minute: Annotated[int, Field(ge=1, le=600)] = 6
 
