@@ -1,4 +1,4 @@
-"""What each event says to a person, on both stores: one notification, with the command that helps."""
+"""What each event says to a person, on both stores, with the command that helps."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def listed(coordinator: Coordinator) -> list[NotificationView]:
 async def until_state(coordinator: Coordinator, state: str, count: int = 1) -> None:
     async with asyncio.timeout(10):
         while [each.state for each in await listed(coordinator)].count(state) != count:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - what changes is in the database
 
 
 async def test_a_question_is_sent_once_signed_and_with_its_command(setup: Setup) -> None:

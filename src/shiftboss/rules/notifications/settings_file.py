@@ -42,7 +42,7 @@ def read_notify_settings(text: str, name: str, is_loopback: IsLoopback) -> Notif
         lines = problem_lines(name, form.problems)
         raise InvalidNotifySettings(
             summarize_problems(lines),
-            hint="docs/how-to/get-notified.md has an example",
+            hint="docs/how-to.md has an example: get notified",
             facts={"problems": lines},
         )
     return form.value
