@@ -48,6 +48,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",
         "resume": "cli.commands.contract.failures:resume",
+        "notify": "cli.commands.server.notify:notify",
     },
     "Workers and tasks by hand": {
         "swarm": "cli.commands.swarms.swarms:swarm",

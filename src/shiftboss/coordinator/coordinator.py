@@ -48,12 +48,15 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.coordinator.notifications.active_channels import ActiveChannels
+from shiftboss.coordinator.notifications.service import NotificationService
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
 from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
+from shiftboss.notifications.settings_source import SettingsSource
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.deployment.readiness import (
@@ -96,11 +99,13 @@ class Coordinator:
         policy_file: Path | None = None,
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
+        notify: SettingsSource | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
-        it is the stored one, or that of the `policy_file`."""
+        it is the stored one, or that of the `policy_file`. `notify` has the channels of
+        notifications; without it, nobody is notified."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -159,6 +164,9 @@ class Coordinator:
 
         self.forge_checks = ForgeCheckService(active_policy, evidence)
         self.presence = Presence(store, clock)
+        self.notifications = NotificationService(
+            store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address)
+        )
         duties: list[Duty] = [
             self.presence,
             RetryScheduler(leading, clock, hub),
@@ -173,6 +181,7 @@ class Coordinator:
             BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._swarm_completion,
             self.after_commit,
+            self.notifications.notifier,
         ]
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
@@ -190,26 +199,34 @@ class Coordinator:
             self.check_health,
             (self.everywhere, self.on_leader),
         )
+        self._tell_others(verifies=verifies)
+        self._watch_readiness()
+        self._exit = AsyncExitStack()
+
+    def _tell_others(self, *, verifies: bool) -> None:
+        """What the row of this server says to the others on the database."""
         self.presence.facts |= {
-            "schema": lambda: store.schema_version,
+            "schema": lambda: self.store.schema_version,
             "verifies": lambda: verifies,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
             # The only server on a database has nobody to tell.
-            "polling": lambda: hub.polling_here() if store.shared else None,
+            "polling": lambda: self.hub.polling_here() if self.store.shared else None,
         }
         self.presence.on_seen = self._note_polling
         # The last one: it tells what the others have read.
         self.settings.add(self.presence.renew_if_changed)
+
+    def _watch_readiness(self) -> None:
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
         self.deployment.degraded |= {
             "evidence": self._evidence_problem,
             "effects": self._effects_problem,
         }
+        self.deployment.degraded_in_store.append(self.notifications.warning)
         self.deployment.credentials = self._credential_lines
-        self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self._open()
@@ -238,9 +255,17 @@ class Coordinator:
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self.settings.stop)
         self._exit.push_async_callback(self.evidence.close)
+        self._exit.push_async_callback(self.notifications.channels.close)
+        self._exit.push_async_callback(self._flush_notifications)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._set_clock()
         await self.settings.read()
+        await self.notifications.channels.start()
+
+    async def _flush_notifications(self) -> None:
+        """Where servers share a database, another one sends them."""
+        if not self.store.shared and not self.hub.is_offline:
+            await self.notifications.notifier.flush()
 
     async def _set_clock(self) -> None:
         """All servers on a database go by its clock, even if what is stored is later: a server that
@@ -311,6 +336,7 @@ class Coordinator:
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
         self.after_commit.catch_up()
+        self.notifications.notifier.catch_up()
         self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:

@@ -39,6 +39,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
+from shiftboss.notifications.settings_source import SettingsSource
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
@@ -120,6 +121,8 @@ class ServerSettings(NamedTuple):
     # Where clients reach the server, and the proxies whose X-Forwarded headers are believed.
     public_url: str | None = None
     behind_proxy: Sequence[str] = ()
+    # Notify the desktop that the server was started from, if there are no settings for that.
+    desktop_notifications: bool = False
     # For tests: the seconds of the phases of a connection.
     phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.
@@ -348,6 +351,7 @@ def _app(
         verifies=settings.verifies,
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
+        notify=SettingsSource(folder, desktop=settings.desktop_notifications),
     )
     app = App(
         coordinator,
@@ -400,6 +404,7 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
         reloads.add(name, reload)
     reloads.add("tokens", TokenReload(app.guard.tokens.replace_given, shared, operator))
     reloads.add("policy", app.coordinator.policies.put_file)
+    reloads.add("notifications", app.coordinator.notifications.channels.reload)
     reloads.add("record of this server", partial(_renew_presence, app.coordinator.presence))
     return reloads
 

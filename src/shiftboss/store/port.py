@@ -23,6 +23,7 @@ from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
 from shiftboss.store.monitoring.measures import Measure, StoreMeasures
 from shiftboss.store.monitoring.port import MonitoringTransaction
+from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -173,8 +174,9 @@ class SwarmTransaction(Protocol):
         ...
 
     def prune_records(self, before_ms: int, limit: int) -> int:
-        """Delete what is older than that and belongs to no swarm, at most `limit` of each: all
-        but the newest pushes of a repo and signals of a strategy. The largest of these numbers."""
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each:
+        notifications, and all but the newest pushes of a repo and signals of a strategy. The
+        largest of these numbers."""
         ...
 
     def delete_worker(self, swarm_id: str, name: str) -> None:
@@ -375,6 +377,7 @@ class Transaction(
     InspectionTransaction,
     DeploymentTransaction,
     MonitoringTransaction,
+    NotificationTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.

@@ -17,6 +17,7 @@ from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
 from shiftboss.store.monitoring.rows import MonitoringRows
+from shiftboss.store.notifications.rows import NotificationRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
@@ -33,6 +34,7 @@ class SqlTransaction(
     InspectionRows,
     DeploymentRows,
     MonitoringRows,
+    NotificationRows,
 ):
     """Implements `shiftboss.store.port.Transaction`."""
 

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.access.actors import SERVER, Actor
+from shiftboss.rules.notifications.kinds import NOTIFIED
 from shiftboss.rules.tasks.traces import trace_id_of
 from shiftboss.store.monitoring.measures import Measure, Measurement
 
@@ -129,6 +130,9 @@ class TransactionPart:
                 "actor": self.actor.name,
             },
         )
+        if kind in NOTIFIED:
+            # With the event, so that no crash loses it.
+            self._write("add_to_outbox", {"swarm_id": swarm_id, "event_id": event_id})
         event = Event(swarm_id, event_id, kind.value, at_ms, text, self.actor.name)
         self.events.append(event)
         return event

@@ -65,5 +65,11 @@ def difference_line(ready: Members) -> str | None:
     return f"servers: {serious[0]['detail']}{more}; details: shiftboss servers"
 
 
+def warning_lines(ready: Members) -> Iterator[str]:
+    """One line each for `status`: what does not keep the server from its work."""
+    for warning in ready.get("warnings") or ():
+        yield f"{warning['name']}: {warning['detail']}; details: {warning['todo']}"
+
+
 def _with_todo(finding: Members) -> str:
     return "; ".join(filter(None, (finding.get(name) for name in ("detail", "todo", "command"))))

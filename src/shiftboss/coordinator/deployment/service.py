@@ -80,6 +80,8 @@ class DeploymentService:
         self.not_ready: dict[str, Check] = {}
         # What is wrong with a server that may get traffic all the same.
         self.degraded: dict[str, Check] = {}
+        # Those that ask the store.
+        self.degraded_in_store: list[Callable[[], Awaitable[ReadinessProblem | None]]] = []
         self.credentials: Callable[[], Awaitable[Iterable[str]]] = _no_problems
         # What is kept where on this machine.
         self.folders: dict[str, Path] = {}
@@ -112,6 +114,7 @@ class DeploymentService:
         found = [
             *(warning_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.degraded.values()),
+            *[await check() for check in self.degraded_in_store],
         ]
         return [warning for warning in found if warning is not None]
 

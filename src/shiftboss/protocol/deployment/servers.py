@@ -39,6 +39,7 @@ class ReadyAnswer(Answer):
     status: Literal["ready"]
     version: str | None = None
     differences: list[DifferenceView] | None = None
+    # What needs somebody, and does not keep the server from its work.
     warnings: list[ReadinessProblemView] | None = None
 
 
