@@ -48,6 +48,7 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
@@ -144,6 +145,7 @@ class Coordinator:
             self.admissions,
         )
         self.receipts = ReceiptService(store, evidence)
+        self.history = HistoryService(store)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
