@@ -1,12 +1,12 @@
-"""Requests and responses about what has happened: events, claims, and the replay of a swarm."""
+"""Requests and responses about what has happened: events, claims, logs, replays of a swarm."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.bus import BusRequest, TaskId
+from shiftboss.protocol.bus import BusRequest, Epoch, TaskId
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX, Answer
 from shiftboss.protocol.verdicts import Canary, Mutant, MutantTotals, TestTotals, Violation
@@ -115,3 +115,49 @@ class TaskClaimList(Answer):
     """The newest first."""
 
     claims: list[TaskClaimView]
+
+
+class ReadLogRequest(BusRequest):
+    """What the agent of a hand-out printed; without `epoch`, of the newest. `after` is the `next`
+    of another page. Without it, from the beginning, or with `tail` the last lines."""
+
+    bead_id: TaskId
+    epoch: Epoch | None = None
+    after: Annotated[str, StringConstraints(pattern=r"^[0-9.-]{1,100}$")] | None = None
+    tail: bool = False
+    limit: Annotated[int, Field(ge=1, le=2000)] = 500
+
+
+class AttemptView(Answer):
+    """A hand-out of a task whose output is there. `agent` is its kind, as plans name it."""
+
+    epoch: int
+    agent: str
+    model: str | None
+    started_at: int | None
+    ended_at: int | None
+
+
+class LogLineView(Answer):
+    """`n` is the number of the line in its stream. `kind` is text, tool, denied, limit, error,
+    finished or stderr. `at` is for agents that say when; none does yet."""
+
+    n: int
+    at: int | None = None
+    kind: str
+    text: str
+
+
+class LogAnswer(Answer):
+    """`next` continues; with `more`, there are lines already. `live`: the agent may still print
+    something. If not `available`, `reason` says why, and `command` reads the log elsewhere."""
+
+    epoch: int | None = None
+    attempts: list[AttemptView] = Field(default=[])
+    lines: list[LogLineView] = Field(default=[])
+    next: str | None = None
+    more: bool = False
+    live: bool = False
+    available: bool
+    reason: str | None = None
+    command: str

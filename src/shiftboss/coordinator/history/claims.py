@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shiftboss.coordinator.swarms.swarms import check_exists
-from shiftboss.errors import UnknownTask
+from shiftboss.coordinator.history.task_check import check_task_exists
 from shiftboss.protocol.history import (
     CanaryView,
     CheckView,
@@ -18,14 +17,11 @@ from shiftboss.protocol.history import (
 from shiftboss.protocol.verdicts import CheckResult, Verdict
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
-from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.port import Transaction
 
 
 def listing(tx: Transaction, request: ListTaskClaimsRequest) -> TaskClaimList:
-    check_exists(tx, request.swarm_id)
-    if tx.task(request.swarm_id, request.bead_id) is None and not is_reserved(request.bead_id):
-        raise UnknownTask(request.bead_id)
+    check_task_exists(tx, request.swarm_id, request.bead_id)
     claims = tx.claims_of_task(request.swarm_id, request.bead_id, request.limit)
     return TaskClaimList(claims=[_view(claim) for claim in claims])
 

@@ -33,4 +33,14 @@ HISTORY_OPERATIONS: dict[str, Operation] = {
         service=_service,
         is_tool=False,
     ),
+    "read_log": Operation(
+        calls.ReadLogRequest,
+        calls.LogAnswer,
+        HistoryService.read_log,
+        "Read what the agent of a task printed, as lines for people, a page at a time.",
+        Permission.READ,
+        reads=True,
+        service=_service,
+        is_tool=False,
+    ),
 }
