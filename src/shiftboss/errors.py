@@ -49,6 +49,7 @@ ShiftbossError
 │   ├── StalePolicy
 │   ├── ContractViolations
 │   ├── MergeConflict
+│   ├── HistoryIncomplete
 │   ├── WorkPaused
 │   ├── NotApproved
 │   └── RepoBlocked
@@ -504,6 +505,23 @@ class ContractViolations(Conflict):
 class MergeConflict(Conflict):
     code = "merge_conflict"
     title = "The commits cannot be merged automatically"
+
+
+class HistoryIncomplete(Conflict):
+    """A state cannot be told from the events, because the first ones are deleted."""
+
+    code = "history_incomplete"
+    title = "The first events are deleted"
+
+    def __init__(self, swarm_id: str, first: int) -> None:
+        super().__init__(
+            f"the events of {swarm_id} before {first} are deleted, so its earlier states cannot be "
+            "told",
+            field="at",
+            hint="a server keeps events for --retention-days; its present state is in "
+            f"`shiftboss status {swarm_id}`",
+            facts={"first_event_id": first},
+        )
 
 
 class WorkPaused(Conflict):

@@ -59,9 +59,11 @@ class FoldedSwarm:
     last_event_id: int = 0
 
     def apply(self, event: Event) -> None:
-        data: dict[str, Any] = json.loads(event.data)
-        self.last_event_id = event.event_id
-        handle = _HANDLERS.get(event.kind)
+        self.apply_data(event.event_id, event.kind, json.loads(event.data))
+
+    def apply_data(self, event_id: int, kind: str, data: dict[str, Any]) -> None:
+        self.last_event_id = event_id
+        handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, data)
 

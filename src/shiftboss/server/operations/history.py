@@ -43,4 +43,14 @@ HISTORY_OPERATIONS: dict[str, Operation] = {
         service=_service,
         is_tool=False,
     ),
+    "replay_swarm": Operation(
+        calls.ReplaySwarmRequest,
+        calls.ReplayAnswer,
+        HistoryService.replay_swarm,
+        "Show the tasks and workers of a swarm as they were after one of its events.",
+        Permission.READ,
+        reads=True,
+        service=_service,
+        is_tool=False,
+    ),
 }
