@@ -20,6 +20,7 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
 │   ├── UnknownToken
+│   ├── DiffUnavailable
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
@@ -248,6 +249,21 @@ class UnknownToken(NotFound):
             f"there is no valid token {name}",
             field="token",
             hint="`shiftboss token list` lists them",
+        )
+
+
+class DiffUnavailable(NotFound):
+    """The server cannot show the work of a task; a command on another machine may."""
+
+    code = "diff_unavailable"
+    title = "There is no difference to show"
+
+    def __init__(self, task_id: str, reason: str, command: str) -> None:
+        super().__init__(
+            f"the work of {task_id} cannot be shown: {reason}",
+            field="bead_id",
+            hint=f"`{command}`, on the machine that has its repository",
+            facts={"command": command},
         )
 
 
