@@ -203,14 +203,16 @@ class ReplayedWorker(Answer):
 
 
 class ReplayAnswer(Answer):
-    """`counts` are of all tasks, by column; `next_after` continues with more tasks. `holds` are the
-    kinds of those of the whole swarm. What was spent is not in the events: `dollars` is null."""
+    """`counts` are of all tasks, by column; `next_after` continues with more tasks. `lands`: the
+    swarm runs a plan, whose accepted work is to land. `holds` are the kinds of those of the whole
+    swarm. What was spent is not in the events: `dollars` is null."""
 
     at: int
     event: EventView | None
     first_event_id: int
     last_event_id: int
     complete: bool
+    lands: bool
     counts: dict[str, int]
     tasks: list[ReplayedTask]
     next_after: str | None = None

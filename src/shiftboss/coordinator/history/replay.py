@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
 from shiftboss.protocol.history import ReplayedTask, ReplayedWorker
 from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.board_fold import FoldedBoard
 from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedTask
-from shiftboss.rules.tasks.folded_columns import COLUMNS, folded_column, folded_packet_column
-
-
-def columns_of(board: FoldedBoard, *, lands: bool) -> dict[str, str]:
-    """The column of every task and packet, by its id, in the order of the ids."""
-    swarm = board.swarm
-    columns = {
-        task.task_id: folded_column(board, task, lands=lands) for task in swarm.tasks.values()
-    }
-    for attempt in _packets(board):
-        columns[attempt.task_id] = folded_packet_column(attempt)
-    return dict(sorted(columns.items()))
-
-
-def counts_of(columns: dict[str, str]) -> dict[str, int]:
-    counted = Counter(columns.values())
-    return {column: counted[column] for column in COLUMNS}
-
-
-def _packets(board: FoldedBoard) -> Iterator[FoldedAttempt]:
-    """Packets have attempts, but no tasks."""
-    for task_id, attempt in board.swarm.attempts.items():
-        if task_id not in board.swarm.tasks:
-            yield attempt
 
 
 def task_view(board: FoldedBoard, task_id: str, column: str) -> ReplayedTask:

@@ -18,6 +18,7 @@ from shiftboss.errors import HistoryIncomplete, InvalidRequest
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.history import ReplayAnswer, ReplaySwarmRequest
 from shiftboss.rules.tasks.board_fold import FoldedBoard
+from shiftboss.rules.tasks.folded_columns import columns_of, counts_of
 from shiftboss.store.port import Store, Transaction
 
 EVENTS_PER_STEP: Final = 1000
@@ -110,7 +111,7 @@ def _apply(board: FoldedBoard, page: list[Event]) -> None:
 def _answer(
     board: FoldedBoard, event: Event | None, request: ReplaySwarmRequest, bounds: _Bounds
 ) -> ReplayAnswer:
-    columns = replay.columns_of(board, lands=bounds.lands)
+    columns = columns_of(board, lands=bounds.lands)
     ids = [task_id for task_id in columns if task_id > request.after]
     shown = ids[: request.limit]
     return ReplayAnswer(
@@ -119,7 +120,8 @@ def _answer(
         first_event_id=bounds.first,
         last_event_id=bounds.last,
         complete=board.swarm.is_complete,
-        counts=replay.counts_of(columns),
+        lands=bounds.lands,
+        counts=counts_of(columns),
         tasks=[replay.task_view(board, task_id, columns[task_id]) for task_id in shown],
         next_after=shown[-1] if len(shown) < len(ids) else None,
         workers=replay.workers_of(board),

@@ -55,18 +55,22 @@ class FoldedBoard:
     cards: dict[str, FoldedCard] = field(default_factory=dict)
     # The task, or the whole swarm, and the kind of the hold.
     holds: set[tuple[str, str]] = field(default_factory=set)
-    last_at_ms: int = 0
 
     def apply(self, event: Event) -> None:
-        data: dict[str, Any] = json.loads(event.data)
-        self.last_at_ms = event.at_ms
-        handle = _HANDLERS.get(event.kind)
+        self.apply_data(event.event_id, event.kind, json.loads(event.data))
+
+    def apply_data(self, event_id: int, kind: str, data: dict[str, Any]) -> None:
+        """Handlers see the state of the attempts before the event."""
+        handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, data)
-        self.swarm.apply_data(event.event_id, event.kind, data)
+        self.swarm.apply_data(event_id, kind, data)
 
     def card(self, task_id: str) -> FoldedCard:
         return self.cards.setdefault(task_id, FoldedCard(task_id))
+
+    def has(self, task_id: str) -> bool:
+        return task_id in self.swarm.tasks or task_id in self.swarm.attempts
 
     def milestone(self, attempt: FoldedAttempt) -> Milestone | None:
         """None also if the events do not tell it."""

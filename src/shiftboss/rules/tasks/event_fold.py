@@ -75,6 +75,14 @@ class FoldedSwarm:
         )
 
 
+def task_of_event(data: dict[str, Any]) -> str | None:
+    """The task, or the packet, that an event with this data is about."""
+    if data.get("packet_id") is not None:
+        return packet_task_id(data["packet_id"])
+    task_id: str | None = data.get("bead_id")
+    return task_id
+
+
 def fold(events: Iterable[Event]) -> FoldedSwarm:
     swarm = FoldedSwarm()
     for event in events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from shiftboss.protocol.states import WorkerState
@@ -12,8 +13,27 @@ COLUMNS: Final = ("needs_you", "failed", "running", "verifying", "waiting", "acc
 _VERIFYING: Final = frozenset({WorkerState.VERIFYING, WorkerState.SELF_REVIEW})
 
 
-def folded_column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> str:
-    """`lands`: the swarm runs a plan, whose accepted work is to land."""
+def columns_of(board: FoldedBoard, *, lands: bool) -> dict[str, str]:
+    """The column of every task and packet, by its id, in the order of the ids."""
+    ids = sorted(board.swarm.tasks.keys() | board.swarm.attempts.keys())
+    return {task_id: column_of(board, task_id, lands=lands) for task_id in ids}
+
+
+def column_of(board: FoldedBoard, task_id: str, *, lands: bool) -> str:
+    """Only events about a task move it. `lands`: the swarm runs a plan, whose accepted work is to
+    land. Packets have attempts, but no tasks."""
+    task = board.swarm.tasks.get(task_id)
+    if task is None:
+        return _packet_column(board.swarm.attempts[task_id])
+    return _column(board, task, lands=lands)
+
+
+def counts_of(columns: dict[str, str]) -> dict[str, int]:
+    counted = Counter(columns.values())
+    return {column: counted[column] for column in COLUMNS}
+
+
+def _column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> str:
     card = board.card(task.task_id)
     if _needs_person(board, task, card):
         return "needs_you"
@@ -27,7 +47,7 @@ def folded_column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> str:
     return "done" if task.status == "cancelled" else "waiting"
 
 
-def folded_packet_column(attempt: FoldedAttempt) -> str:
+def _packet_column(attempt: FoldedAttempt) -> str:
     if attempt.state is WorkerState.COMPLETE:
         return "done"
     if attempt.state is WorkerState.FAILED:
