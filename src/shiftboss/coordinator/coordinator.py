@@ -48,6 +48,7 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.coordinator.notifications.active_channels import ActiveChannels
 from shiftboss.coordinator.notifications.service import NotificationService
 from shiftboss.coordinator.runs.service import RunService
@@ -100,12 +101,14 @@ class Coordinator:
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
         notify: SettingsSource | None = None,
+        state_folder: Path | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
         it is the stored one, or that of the `policy_file`. `notify` has the channels of
-        notifications; without it, nobody is notified."""
+        notifications; without it, nobody is notified. In the `state_folder`,
+        the runs of this machine keep what their agents print."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -155,6 +158,7 @@ class Coordinator:
             self.admissions,
         )
         self.receipts = ReceiptService(store, evidence)
+        self.history = HistoryService(store, evidence, state_folder)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)

@@ -352,6 +352,7 @@ def _app(
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
         notify=SettingsSource(folder, desktop=settings.desktop_notifications),
+        state_folder=folder,
     )
     app = App(
         coordinator,

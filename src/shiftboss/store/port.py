@@ -36,6 +36,17 @@ def nothing_to_reload() -> None:
     """For a store whose settings nobody keeps in memory."""
 
 
+class EventFilter(NamedTuple):
+    """The events of a swarm with ids between `after` and `before`, both exclusive. None: of every
+    task, of every kind."""
+
+    swarm_id: str
+    after: int
+    before: int
+    task_id: str | None = None
+    kinds: tuple[str, ...] | None = None
+
+
 class Retry(NamedTuple):
     """The retries of one step of a packet. `state` is scheduled, due or closed."""
 
@@ -79,6 +90,14 @@ class SwarmTransaction(Protocol):
     def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         """In order of their ids, without gaps."""
         ...
+
+    def event_bounds(self, swarm_id: str) -> tuple[int, int]:
+        """The ids of the first and the last event; zeros if there is none."""
+        ...
+
+    def events_between(
+        self, wanted: EventFilter, limit: int, *, newest_first: bool
+    ) -> list[Event]: ...
 
     def latest_time_ms(self) -> int | None:
         """The time of the newest event, or of the latest change of an attempt with a lease. One
@@ -339,8 +358,8 @@ class BusTransaction(Protocol):
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
-    ) -> None:
-        """Close the open questions of an attempt that has ended."""
+    ) -> int:
+        """Close the open questions of an attempt that has ended, and of those before; how many."""
         ...
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
