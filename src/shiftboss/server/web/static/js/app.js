@@ -125,7 +125,6 @@ async function start() {
     if (!page.route?.swarm || change.swarm === page.route.swarm) page.mounted?.update?.(change);
   };
   window.addEventListener("hashchange", showRoute);
-  window.addEventListener("popstate", showRoute);
   bindKeys(keys);
   setInterval(() => document.hidden || tickAges(), TICK_MS);
   store.connect();
