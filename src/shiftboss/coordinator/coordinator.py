@@ -12,6 +12,7 @@ from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
+from shiftboss.coordinator.board.service import BoardService
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
@@ -28,6 +29,7 @@ from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.deployment.service import DeploymentService
+from shiftboss.coordinator.deployment.sessions import SessionService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.deployment.token_service import TokenService
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
@@ -134,6 +136,7 @@ class Coordinator:
         self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
         self.after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
+        self.board = BoardService(store, clock, hub)
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
         self.bus = BusService(
@@ -146,6 +149,7 @@ class Coordinator:
             self.admissions,
             find_task,
             everybody_reopens=spawning.open_to_all,
+            on_step=self.board.changes.note_heartbeat,
         )
         self.handoffs = HandoffService(
             store,
@@ -164,6 +168,7 @@ class Coordinator:
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning, self.settings)
         self.tokens = TokenService(store, clock, self.settings)
+        self.sessions = SessionService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self.forge_checks = ForgeCheckService(active_policy, evidence)
@@ -341,6 +346,7 @@ class Coordinator:
         self.hub.recheck()
         self.after_commit.catch_up()
         self.notifications.notifier.catch_up()
+        self.board.changes.reload()
         self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:
