@@ -24,10 +24,10 @@ export class Column {
     this._items = null;
   }
 
-  show(cards, total, isFiltered) {
+  show(cards, { total, isFiltered, marksNew }) {
     if (cards !== this._items) {
       this._items = cards;
-      this.list.setItems(cards);
+      this.list.setItems(cards, { marksNew });
     }
     setText(this._count, isFiltered ? `${number(cards.length)} of ${number(total)}` : number(total));
     // Once open, it stays open: the columns beside it do not move again.
