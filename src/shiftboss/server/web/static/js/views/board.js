@@ -79,8 +79,9 @@ class Board {
 
   _draw({ marksNew = false } = {}) {
     this._small?.show(this._model, { marksNew });
+    const { isComplete } = this._ctx.store.state.cards;
     this._columns?.forEach((column) => {
-      column.show(this._model.cards(column.name), { total: this._model.total(column.name), isFiltered: this._model.isFiltered, marksNew });
+      column.show(this._model.cards(column.name), { total: this._model.total(column.name), isFiltered: this._model.isFiltered, isComplete, marksNew });
     });
   }
 
