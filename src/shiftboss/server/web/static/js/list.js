@@ -7,8 +7,8 @@ const SETTLE_MS = 4000;
  * `new VirtualList(scroller, { key, height, create, update })`.
  *
  * `key(item)` is unique and stays; `height(item)` is known before it is shown, so nothing jumps; `create(item)`
- * makes the element of a row, `update(element, item)` changes it in place. `isNew(item)` (optional) marks a row
- * that came while somebody looked. With `setItems`, the row under the pointer, or the focused one, stays where
+ * makes the element of a row, `update(element, item)` changes it in place. `target` (optional) selects what gets the
+ * focus in a row. A row that came while somebody looked has `data-new` for a while. With `setItems`, the row under the pointer, or the focused one, stays where
  * it is on the screen; rows above it that went or came move into the space that is scrolled away.
  */
 export class VirtualList {
@@ -202,7 +202,7 @@ export class VirtualList {
   }
 
   /** Bring a row into sight and focus what can be focused in it. */
-  focusIndex(index) {
+  focusIndex(index, target = this._options.target ?? "a, button, [tabindex]") {
     if (index < 0 || index >= this._items.length) return false;
     const top = this._tops[index] + this._shift;
     const bottom = this._tops[index + 1] + this._shift;
@@ -211,9 +211,9 @@ export class VirtualList {
     else if (bottom > scrollTop + clientHeight) this._scroller.scrollTop = bottom - clientHeight;
     this._draw();
     const row = this._rows.get(this._options.key(this._items[index]));
-    const target = row?.querySelector("a, button, [tabindex]");
-    target?.focus({ preventScroll: true });
-    return Boolean(target);
+    const element = row?.querySelector(target);
+    element?.focus({ preventScroll: true });
+    return Boolean(element);
   }
 
   focusKey(key) {
