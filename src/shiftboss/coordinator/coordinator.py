@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -60,6 +60,8 @@ from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.deployment.readiness import ReadinessProblem
+from shiftboss.rules.deployment.records import DeploymentServer
+from shiftboss.rules.deployment.servers import polling_at
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
@@ -199,7 +201,10 @@ class Coordinator:
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
+            # The only server on a database has nobody to tell.
+            "polling": lambda: hub.polling_here() if store.shared else None,
         }
+        self.presence.on_seen = self._note_polling
         # The last one: it tells what the others have read.
         self.settings.add(self.presence.renew_if_changed)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
@@ -275,6 +280,9 @@ class Coordinator:
             if problem is None
             else ReadinessProblem("clock", problem.detail, problem.hint or "")
         )
+
+    def _note_polling(self, others: Sequence[DeploymentServer]) -> None:
+        self.hub.polling_elsewhere = polling_at(others)
 
     def _policy_sha256(self) -> str:
         stored = self.policies.in_force

@@ -37,6 +37,14 @@ class Actor(NamedTuple):
         return self.name if self.is_named else given
 
 
+def verifier_name(actor: Actor, given: str) -> str:
+    """The name under which a verifier holds claims. Of a token that is not limited to one name, it
+    begins with the name of the token: nobody settles a claim that another token has taken."""
+    if not actor.is_named or actor.worker is not None or given == actor.name:
+        return given
+    return f"{actor.name}/{given}"
+
+
 # The server itself: its duties.
 SERVER: Final = Actor("server", Role.OPERATOR)
 # Who has the operator's token of the server, which has no other name.
