@@ -20,6 +20,7 @@ export function createItem(item, ctx) {
     h("header.item-head", null,
       h("span.state", { class: `tone-${kind.tone}` }, icon(kind.icon), h("span", null, kind.word)),
       titleOf(item),
+      item.worker && foreign("span.quiet.one-line", null, item.worker),
       item.since && ageOf(item.since, { class: "quiet" })),
     text, facts, actionsOf(item, ctx, error), error);
   element.parts = { text, facts };
@@ -44,7 +45,6 @@ function titleOf(item) {
 
 function factsOf(item) {
   return [
-    item.worker && fact("Worker", item.worker),
     item.tool && fact("Tool", h("code", null, item.tool)),
     item.paths?.length && fact("Files", h("ul", null, item.paths.map((path) => h("li", null, h("code", null, path))))),
     item.refused_by?.length && fact("Refused by", item.refused_by.join(", ")),
@@ -82,10 +82,10 @@ function buttonRow(actions, item, ctx, error) {
 
 function answerForm(each, item, ctx, error) {
   const id = `answer-${item.swarm_id}-${item.question_id}`;
-  const field = h("textarea.field", { id, rows: "2", required: true, placeholder: "Your answer. The worker goes on with it." });
+  const field = h("textarea.field", { id, rows: "1", required: true, placeholder: "Your answer. The worker goes on with it." });
   const form = h("form.answer", null,
     h("label.visually-hidden", { for: id }, `Answer to ${item.worker ?? item.bead_id}`), field,
-    h("div.buttons", null, h("button.button.primary", { type: "submit" }, each.label), h("span.quiet.only-wide", null, h("kbd", null, "ctrl"), " ", h("kbd", null, "enter"))));
+    h("button.button.primary", { type: "submit", title: "Ctrl Enter" }, each.label));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const value = field.value.trim();
