@@ -30,6 +30,7 @@ from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.deployment.service import DeploymentService
+from shiftboss.coordinator.deployment.sessions import SessionService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.deployment.token_service import TokenService
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
@@ -159,6 +160,7 @@ class Coordinator:
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning, self.settings)
         self.tokens = TokenService(store, clock, self.settings)
+        self.sessions = SessionService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self.forge_checks = ForgeCheckService(active_policy, evidence)
