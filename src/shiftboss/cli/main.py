@@ -33,6 +33,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "status": "cli.commands.swarms.status:status",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
+        "replay": "cli.commands.swarms.replay:replay",
         "logs": "cli.commands.runs.logs:logs",
         "diff": "cli.commands.runs.diff:diff",
         "attach": "cli.commands.runs.attach:attach",
