@@ -1,6 +1,7 @@
 // What the page of a task shows above its tabs, read together.
 
 const CLAIMS_LISTED = 20;
+const NO_MEMBERS = { description: "", depends_on: [] };
 
 async function orProblem(promise) {
   try {
@@ -12,26 +13,26 @@ async function orProblem(promise) {
 }
 
 /**
- * `{card, task, why, claims, questions, requests}`; a part that could not be read is `{error}`. If there is no such
+ * `{card, task, why, claims, needs}`; `needs` are the items of the inbox about it. A part that could not be read is `{error}`. If there is no such
  * task, the error of `task` says so.
  */
 export async function loadFacts(api, swarm, id, signal) {
   const ask = (name, body) => orProblem(api.post(name, { swarm_id: swarm, ...body }, { signal }));
-  const [cards, task, why, claims, questions, requests] = await Promise.all([
+  const [cards, task, why, claims, inbox] = await Promise.all([
     ask("list_cards", { bead_ids: [id] }),
     ask("show_task", { bead_id: id }),
     ask("why_task", { bead_id: id }),
     ask("list_task_claims", { bead_id: id, limit: CLAIMS_LISTED }),
-    ask("list_questions", {}),
-    ask("list_scope_requests", {}),
+    ask("list_inbox", {}),
   ]);
+  const card = cards.cards?.[0] ?? null;
   return {
-    card: cards.cards?.[0] ?? null,
-    task,
+    card,
+    // A packet is no task of the bus: its card is all there is.
+    task: task.error && card ? { ...NO_MEMBERS, ...card } : task,
     why,
     claims: claims.claims ?? [],
-    questions: (questions.questions ?? []).filter((question) => question.bead_id === id),
-    requests: (requests.requests ?? []).filter((request) => request.bead_id === id),
+    needs: (inbox.items ?? []).filter((item) => item.bead_id === id),
   };
 }
 

@@ -6,10 +6,10 @@ import { lookOf } from "../columns.js";
 import { compact, dollars, duration, percent } from "../format.js";
 import { link, taskLink } from "../router.js";
 import { show } from "./section.js";
-import { actionButtons, actionsOf } from "./actions.js";
+import { actionRow } from "./actions.js";
 
 /** `{element, update(facts)}` */
-export function taskHeader(swarm, session, act) {
+export function taskHeader(swarm, ctx) {
   const title = h("div.task-title");
   const meta = h("div.task-meta");
   const reasons = h("div.task-reasons", { role: "status" });
@@ -21,13 +21,7 @@ export function taskHeader(swarm, session, act) {
     show(title, [card.title, card.bead_id], () => titleLine(card, swarm));
     show(meta, metaFacts(card), () => metaLine(card));
     show(reasons, facts.why.reasons ?? [], (list) => (list.length ? reasonList(list, swarm, card) : null));
-    show(actions, [facts.task.status, facts.task.review, facts.task.hold, facts.why.reasons?.map((reason) => reason.kind)], () => actionBar(facts));
-  }
-
-  function actionBar(facts) {
-    const possible = actionsOf(facts, swarm, session);
-    if (possible.length) return actionButtons(possible, act);
-    return session?.logged_in ? null : h("p.quiet", null, "To act on it, log in: ", command("shiftboss open"));
+    show(actions, [facts.task.status, facts.task.review, facts.task.hold, card.reason_kind], () => actionRow(facts, ctx, swarm));
   }
 
   return { element, update };

@@ -53,7 +53,7 @@ export function logPanel({ read, swarm, id }) {
     }
     if (turn !== log.number || log.isClosed) return;
     showPage(page);
-    const isMore = page.lines.length >= PAGE;
+    const isMore = page.more;
     if (isMore) log.timer = setTimeout(more, 0);
     else if (page.live) log.timer = setTimeout(whenSeen, FOLLOW_MS);
   }

@@ -2,46 +2,46 @@
 
 import { empty, foreign, h } from "../dom.js";
 import { shortCommit, when } from "../format.js";
+import { createItem, updateItem } from "../inbox/item.js";
+import { keyOf } from "../inbox/kinds.js";
 import { link, taskLink } from "../router.js";
 import { attemptsOf } from "./attempts.js";
 import { isLive } from "./facts.js";
-import { questionCard, scopeCard } from "./requests.js";
 import { facts as factList, problem, section, show } from "./section.js";
 import { timeline } from "./timeline.js";
 
 const EVENTS_MAX = 500;
+// What is answered here; the buttons at the top do the rest.
+const ANSWERED = new Set(["question", "permission", "dispute", "scope", "escalation"]);
 
 /** `{element, update(facts, route, change), close()}`; `verdict` is the panel of the newest claim. */
-export function overviewPanel({ api, swarm, id, session, act, verdict }) {
+export function overviewPanel({ api, swarm, id, ctx, verdict }) {
   const asks = h("div.requests");
   const refusal = h("div.refusal", { hidden: true });
   const history = h("section.section");
   const about = h("section.section");
   const element = h("div.overview", null, h("div.overview-main", null, asks, refusal, history), h("aside.overview-side", null, about));
-  const cards = new Map();
+  const elements = new Map();
 
-  async function update(facts, route) {
-    showAsks(facts);
+  async function update(facts) {
+    showAsks(facts.needs.filter((item) => ANSWERED.has(item.kind)));
     showRefusal(facts);
     show(about, aboutFacts(facts), () => section("About", aboutList(facts, swarm)));
     await showHistory(facts);
   }
 
   // Each keeps its form, with what was typed into it, as long as it is open.
-  function showAsks({ questions, requests }) {
-    const wanted = new Map([
-      ...questions.map((question) => [`question ${question.question_id}`, () => questionCard(question, swarm, { canSteer: session?.logged_in && session.can_steer, run: act })]),
-      ...requests.map((request) => [`scope ${request.request_id}`, () => scopeCard(request, swarm, { canOperate: session?.logged_in && session.can_operate, run: act })]),
-    ]);
-    for (const [key, card] of cards) {
-      if (wanted.has(key)) continue;
-      card.remove();
-      cards.delete(key);
+  function showAsks(items) {
+    const keys = new Set(items.map(keyOf));
+    for (const [key, element] of elements) {
+      if (keys.has(key)) continue;
+      element.remove();
+      elements.delete(key);
     }
-    for (const [key, build] of wanted) {
-      if (cards.has(key)) continue;
-      cards.set(key, build());
-      asks.append(cards.get(key));
+    for (const item of items) {
+      const element = elements.get(keyOf(item));
+      if (element) updateItem(element, item);
+      else asks.append(elements.set(keyOf(item), createItem(item, ctx)).get(keyOf(item)));
     }
   }
 

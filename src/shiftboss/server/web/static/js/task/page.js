@@ -37,7 +37,7 @@ export class TaskPage {
     this._panel = null;
     this._diffs = new Map();
     this._eventsPanel = eventsPanel;
-    this._header = taskHeader(this._swarm, ctx.session, (...action) => this._act(...action));
+    this._header = taskHeader(this._swarm, { ...ctx, act: (...args) => this._act(...args) });
     this._tabs = h("nav.tabs", { "aria-label": "Parts of the task" });
     this._body = h("div.task-body");
     this._page = h("div.page.task-page", { "aria-busy": "true" }, this._header.element, this._tabs, this._body);
@@ -62,11 +62,11 @@ export class TaskPage {
     this._page.replaceChildren(empty(error.message, text, `shiftboss task list --swarm ${this._swarm}`));
   }
 
-  _show(change = null) {
+  _show() {
     if (!this._header.element.isConnected) this._page.replaceChildren(this._header.element, this._tabs, this._body);
     this._header.update(this._facts);
     this._showTabs();
-    this._showPanel(change);
+    this._showPanel();
   }
 
   get _tab() {
@@ -76,9 +76,9 @@ export class TaskPage {
 
   _showTabs() {
     const { claims, task } = this._facts;
-    const hasReceipt = Boolean(task.receipt_id);
-    show(this._tabs, [hasReceipt, claims[0]?.state], () =>
-      TABS.filter(([name]) => name !== "receipt" || hasReceipt).map(([name, title, rest]) =>
+    const isShown = { receipt: Boolean(task.receipt_id) };
+    show(this._tabs, [isShown, claims[0]?.state], () =>
+      TABS.filter(([name]) => isShown[name] ?? true).map(([name, title, rest]) =>
         h("a", { href: taskLink(this._swarm, this._id, ...rest), dataset: { tab: name } }, title, name === "claim" && verdictMark(claims[0]))));
     for (const tab of this._tabs.children) toggleAttribute(tab, "aria-current", tab.dataset.tab === this._tab, "page");
   }
@@ -93,14 +93,15 @@ export class TaskPage {
   }
 
   _makePanel(name) {
-    const shared = { api: this._ctx.api, swarm: this._swarm, id: this._id, session: this._ctx.session, act: (...action) => this._act(...action), diffOf: (claim) => this._diff(claim.claim_id).catch(() => null) };
+    const ctx = { ...this._ctx, act: (...args) => this._act(...args) };
+    const shared = { api: ctx.api, swarm: this._swarm, id: this._id, ctx, diffOf: (claim) => this._diff(claim.claim_id).catch(() => null) };
     switch (name) {
       case "log": return logPanel({ ...shared, read: (body) => this._post("read_log", body) });
       case "diff": return diffPanel({ ...shared, load: (claim) => this._diff(claim) });
       case "claim": return verdictPanel(shared);
       case "contract": return this._loaded("show_handoff", {}, (view) => contractElement(view, this._facts.task), noContract);
       case "receipt": return this._loaded("show_receipt", {}, receiptElement);
-      case "events": return this._eventsPanel({ ...shared, ctx: this._ctx });
+      case "events": return this._eventsPanel(shared);
       default: return overviewPanel({ ...shared, verdict: verdictPanel(shared) });
     }
   }
@@ -134,8 +135,8 @@ export class TaskPage {
     return this._diffs.get(claim);
   }
 
-  async _act(label, path, body) {
-    const answer = await this._ctx.act(label, () => this._ctx.api.action(path, body), { ids: [this._id] });
+  async _act(...args) {
+    const answer = await this._ctx.act(...args);
     this._refresh();
     return answer;
   }

@@ -1,5 +1,6 @@
 // The verdicts of a task, check by check, opened on the first one that failed.
 
+import { allowed, waiveCheck } from "../actions.js";
 import { ageOf, empty, foreign, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { duration, plural, shortCommit } from "../format.js";
@@ -7,7 +8,7 @@ import { taskLink } from "../router.js";
 import { languageOf } from "../code/languages.js";
 import { excerptOf } from "../diff/rows.js";
 import { rowElement } from "../diff/line.js";
-import { waive } from "./actions.js";
+import { perform } from "../shell/perform.js";
 import { checkElement } from "./check.js";
 import { mentionsOf } from "./mentions.js";
 import { show } from "./section.js";
@@ -25,7 +26,7 @@ export const firstFailed = (claim) => claim.checks?.find((check) => check.result
 const stateOf = (claim) => STATES[claim.state] ?? STATES.waiting;
 
 /** `{element, update(facts, route)}`; `diffOf(claim)` loads the diff of a claim, or null. */
-export function verdictPanel({ swarm, id, session, act, diffOf }) {
+export function verdictPanel({ swarm, id, ctx, diffOf }) {
   const picker = h("div.claims");
   const body = h("div.verdict");
   const element = h("div", null, picker, body);
@@ -57,12 +58,13 @@ export function verdictPanel({ swarm, id, session, act, diffOf }) {
 
   function oneCheck(check, claim, isFirst, diff) {
     const isFailed = check.result === "failed";
-    const canWaive = isFailed && check.name !== "commit" && session?.logged_in && session.can_operate && claim.state === "refused";
+    const waiver = waiveCheck({ swarm_id: swarm, bead_id: id }, check);
+    const canWaive = isFailed && check.name !== "commit" && claim.state === "refused" && allowed([waiver], ctx.store.state.session).length > 0;
     return checkElement(check, claim, {
       isOpen: isFailed || (isFirst && check.result === "unverifiable"),
       excerpts: isFailed && diff ? excerpts(check, claim, diff, lineLink(claim)) : null,
       lineLink: lineLink(claim),
-      actions: canWaive && h("div.buttons", null, h("button.button", { type: "button", onclick: () => waive(act, swarm, id, check) }, "Waive this check…")),
+      actions: canWaive && h("div.buttons", null, h("button.button", { type: "button", onclick: () => perform(waiver, ctx, { ids: [id] }) }, `${waiver.label}…`)),
     });
   }
 

@@ -15,7 +15,7 @@ export const view = {
 
 function mountList(root, ctx) {
   const panel = eventsPanel({ api: ctx.api, swarm: ctx.route.swarm, ctx });
-  root.append(h("div.page.fills", null, h("h1.visually-hidden", null, "Events"), panel.element));
+  root.append(h("div.page.fill", null, h("h1.visually-hidden", null, "Events"), panel.element));
   panel.update(null, ctx.route);
   return {
     navigate: (route) => panel.update(null, route),

@@ -32,7 +32,7 @@ class GraphView {
     this._zoomed = h("span.quiet.number");
     this._scroller = h("div.graph", { onkeydown: (event) => this._walk(event), onfocusin: (event) => this._near(event) });
     this._note = h("div");
-    this._page = h("div.page.fills.graph-page", null,
+    this._page = h("div.page.fill.graph-page", null,
       h("h1.visually-hidden", null, "Graph of the tasks"),
       h("div.graph-top", null, this._head, this._options, this._zoomButtons()), this._note, this._scroller, legend());
     root.append(this._page);

@@ -44,7 +44,7 @@ class ReplayView {
     this._speed.value = String(player.eventsPerSecond);
     this._event = h("div.replay-event", { "aria-live": "polite" });
     this._board = h("div.replay-board", { "aria-busy": "true" });
-    this._page = h("div.page.fills", { onkeydown: (event) => this._key(event) },
+    this._page = h("div.page.fill", { onkeydown: (event) => this._key(event) },
       h("h1.visually-hidden", null, "Replay"),
       h("div.replay-controls", null, this._play, button("One event back", "‹", () => player.step(-1)), button("One event forth", "›", () => player.step(1)), this._slider, this._position, this._speed),
       this._event, this._board);
