@@ -10,7 +10,7 @@ async function allCards(api, swarm, signal) {
   let after = null;
   do {
     const page = await api.post("list_cards", { swarm_id: swarm, limit: PAGE, ...(after && { after }) }, { signal });
-    cards.push(...page.cards);
+    cards.push(...(page.cards ?? []));
     after = page.next_after ?? null;
   } while (after && cards.length < TASKS_MAX);
   return cards;

@@ -22,7 +22,7 @@ async function load(api, route, signal) {
   const wanted = Number(route.id);
   if (!Number.isSafeInteger(wanted) || wanted < 1) return null;
   const answer = await api.post("list_events", { swarm_id: route.swarm, after: wanted - 1, limit: 1 }, { signal });
-  const [event] = answer.events;
+  const [event] = answer.events ?? [];
   return event?.event_id === wanted ? { event, last: answer.last_event_id ?? wanted } : null;
 }
 

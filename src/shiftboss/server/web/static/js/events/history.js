@@ -58,19 +58,19 @@ export class EventHistory {
 
   async _older() {
     for (let page = 0; page < EMPTY_PAGES_MAX; page += 1) {
-      const answer = await this._ask(this._before === null ? {} : { before: this._before });
-      if (!this.isLoaded) this._newest = answer.last_event_id ?? answer.events[0]?.event_id ?? 0;
+      const { events = [], ...answer } = await this._ask(this._before === null ? {} : { before: this._before });
+      if (!this.isLoaded) this._newest = answer.last_event_id ?? events[0]?.event_id ?? 0;
       this.isLoaded = true;
       this._before = answer.next_before ?? null;
-      this.events = [...this.events, ...answer.events];
-      if (answer.events.length || this._before === null) return;
+      this.events = [...this.events, ...events];
+      if (events.length || this._before === null) return;
     }
   }
 
   async _newer() {
     for (let page = 0; page < EMPTY_PAGES_MAX; page += 1) {
-      const answer = await this._ask({ after: this._newest });
-      const added = answer.events.filter((event) => event.event_id > this._newest).reverse();
+      const { events = [], ...answer } = await this._ask({ after: this._newest });
+      const added = events.filter((event) => event.event_id > this._newest).reverse();
       this.events = [...added, ...this.events].slice(0, KEPT_MAX);
       this._newest = Math.max(this._newest, added[0]?.event_id ?? 0, answer.next_after ?? 0);
       if (answer.next_after == null) return;

@@ -2,11 +2,11 @@
 
 import { edgesOf, inOrder } from "./layers.js";
 
-export const isOver = (task) => task.status === "done" || task.status === "cancelled";
+// Work in review is done by its worker, and still in the way of what follows.
+export const isOver = (task) => task.column === "done" || task.column === "accepted";
 
-function millisecondsOf(task, now) {
-  return task.started_at ? Math.max(1, (task.ended_at ?? now) - task.started_at) : 0;
-}
+// Without a start, a task counts as little as possible, but its chain still counts.
+const millisecondsOf = (task, now) => (task.started_at ? Math.max(1, (task.ended_at ?? now) - task.started_at) : 1);
 
 /**
  * The ids of the longest chain of unfinished tasks, each counted as one. If nothing is left to do, it is the chain that
@@ -14,7 +14,7 @@ function millisecondsOf(task, now) {
  */
 export function criticalPath(tasks, now) {
   const left = tasks.filter((task) => !isOver(task));
-  const chain = left.length ? left : tasks.filter((task) => task.started_at);
+  const chain = left.length ? left : tasks;
   const byId = new Map(chain.map((task) => [task.bead_id, task]));
   const cost = (id) => (left.length ? 1 : millisecondsOf(byId.get(id), now));
   const edges = edgesOf(chain);

@@ -7,8 +7,8 @@ import { plural } from "../format.js";
 import { NODE } from "./positions.js";
 import { cut, s } from "./svg.js";
 
-const ID_CHARACTERS = 20;
-const LINE_CHARACTERS = 26;
+const ID_CHARACTERS = 22;
+const LINE_CHARACTERS = 32;
 
 function stateMark(look) {
   const mark = icon(look.icon, "graph-mark");
@@ -18,7 +18,7 @@ function stateMark(look) {
 
 function detailOf(task) {
   if (task.group) return plural(task.group.length, "task");
-  return [lookOf(task).word, task.worker && task.column === "running" ? task.worker : null, task.reason && task.column === "waiting" ? task.reason : null].filter(Boolean).join(" · ");
+  return [lookOf(task).word, task.column === "running" && task.worker, task.title].filter(Boolean).join(" · ");
 }
 
 function labelOf(task, isCritical) {

@@ -2,7 +2,7 @@
 
 import { edgesOf, layered } from "./layers.js";
 
-export const NODE = { width: 176, height: 44 };
+export const NODE = { width: 200, height: 44 };
 const GAP = { x: 56, y: 12, point: 8, column: 20 };
 const MARGIN = 24;
 // A layer with more tasks than this is drawn as several columns.

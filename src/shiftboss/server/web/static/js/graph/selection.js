@@ -26,7 +26,7 @@ export function withoutDone(tasks) {
   const byId = new Map(tasks.map((task) => [task.bead_id, task]));
   const isHidden = (task) => isQuiet(task) && (after.get(task.bead_id) ?? []).every((id) => isQuiet(byId.get(id)));
   const hidden = tasks.filter(isHidden);
-  if (hidden.length < 3 || hidden.length === tasks.length) return tasks;
+  if (hidden.length < 3 || tasks.every(isQuiet)) return tasks;
   const gone = new Set(hidden.map((task) => task.bead_id));
   const group = { bead_id: DONE_ID, status: "done", column: "done", depends_on: [], group: [...gone] };
   const needsGroup = (task) => (task.depends_on ?? []).some((id) => gone.has(id));

@@ -19,7 +19,7 @@ function chip(task, swarm, isTouched) {
 /** All columns, with the task that the event was about marked. */
 export function replayBoard(state, swarm) {
   const touched = state.event?.bead_id;
-  const columns = COLUMNS.map((column) => [column, state.tasks.filter((task) => task.column === column.name)]);
+  const columns = COLUMNS.map((column) => [column, (state.tasks ?? []).filter((task) => task.column === column.name)]);
   return columns.map(([column, tasks]) =>
     h("section.replay-column", { class: tasks.length ? "" : "is-empty", "aria-label": column.title },
       h("h2", null, h("span.state", { class: `tone-${column.tone}` }, icon(column.name)), column.title, h("span.badge", null, number(state.counts?.[column.name] ?? tasks.length))),

@@ -23,8 +23,9 @@ export class Player {
 
   /** Go to an event; null: the last one. While one is asked for, only the newest wish counts. */
   seek(at) {
-    this._wanted = { at: at === null ? null : Math.min(this.last, Math.max(this.first, at)) };
-    if (this._wanted.at !== null) this._setPosition(this._wanted.at);
+    const isKnown = this.at !== null;
+    this._wanted = { at: at !== null && isKnown ? Math.min(this.last, Math.max(this.first, at)) : at };
+    if (this._wanted.at !== null && isKnown) this._setPosition(this._wanted.at);
     this._ask();
   }
 

@@ -16,11 +16,12 @@ export function taskHeader(swarm, ctx) {
   const actions = h("div.task-actions");
   const element = h("header.task-header", null, title, meta, reasons, actions);
 
-  function update(facts) {
+  /** `answered`: kinds of reasons that the tab below shows with a form. */
+  function update(facts, answered = new Set()) {
     const card = facts.card ?? facts.task;
     show(title, [card.title, card.bead_id], () => titleLine(card, swarm));
     show(meta, metaFacts(card), () => metaLine(card));
-    show(reasons, facts.why.reasons ?? [], (list) => (list.length ? reasonList(list, swarm, card) : null));
+    show(reasons, (facts.why.reasons ?? []).filter((reason) => !answered.has(reason.kind)), (list) => (list.length ? reasonList(list, swarm, card) : null));
     show(actions, [facts.task.status, facts.task.review, facts.task.hold, card.reason_kind], () => actionRow(facts, ctx, swarm));
   }
 

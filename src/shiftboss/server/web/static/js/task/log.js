@@ -73,7 +73,7 @@ export function logPanel({ read, swarm, id }) {
       setText(state, "");
       return;
     }
-    addLines(page.lines);
+    addLines(page.lines ?? []);
     const kept = log.dropped ? `, the last ${LINES_MAX} are shown` : "";
     setText(state, log.count ? `${plural(log.count, "line")}${kept}${page.live ? ", following" : ""}` : page.live ? "The agent has not said anything yet; this follows it." : "The agent said nothing.");
     if (log.isFollowing) lines.scrollTop = lines.scrollHeight;

@@ -13,6 +13,11 @@ import { timeline } from "./timeline.js";
 const EVENTS_MAX = 500;
 // What is answered here; the buttons at the top do the rest.
 const ANSWERED = new Set(["question", "permission", "dispute", "scope", "escalation"]);
+const REASONS = new Set(["question", "dispute", "scope_request"]);
+
+export const asksOf = (facts) => facts.needs.filter((item) => ANSWERED.has(item.kind));
+/** The reasons that need no notice, because the overview has a form for them. */
+export const answeredReasons = (facts) => (asksOf(facts).length ? REASONS : new Set());
 
 /** `{element, update(facts, route, change), close()}`; `verdict` is the panel of the newest claim. */
 export function overviewPanel({ api, swarm, id, ctx, verdict }) {
@@ -24,7 +29,7 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
   const elements = new Map();
 
   async function update(facts) {
-    showAsks(facts.needs.filter((item) => ANSWERED.has(item.kind)));
+    showAsks(asksOf(facts));
     showRefusal(facts);
     show(about, aboutFacts(facts), () => section("About", aboutList(facts, swarm)));
     await showHistory(facts);
@@ -55,7 +60,7 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
 
   async function showHistory(facts) {
     try {
-      const { events } = await api.post("list_events", { swarm_id: swarm, bead_id: id, after: 0, limit: EVENTS_MAX });
+      const { events = [] } = await api.post("list_events", { swarm_id: swarm, bead_id: id, after: 0, limit: EVENTS_MAX });
       show(history, events, () => section("Attempts", events.length ? timeline(attemptsOf(events), swarm, isLive(facts)) : noHistory()));
     } catch (error) {
       if (error.name !== "AbortError") show(history, error.message, () => section("Attempts", problem(error)));

@@ -9,7 +9,7 @@ import { diffPanel } from "./diff_panel.js";
 import { loadFacts } from "./facts.js";
 import { taskHeader } from "./header.js";
 import { logPanel } from "./log.js";
-import { overviewPanel } from "./overview.js";
+import { answeredReasons, overviewPanel } from "./overview.js";
 import { receiptElement } from "./receipt.js";
 import { problem, show } from "./section.js";
 import { verdictPanel } from "./verdict.js";
@@ -64,7 +64,7 @@ export class TaskPage {
 
   _show() {
     if (!this._header.element.isConnected) this._page.replaceChildren(this._header.element, this._tabs, this._body);
-    this._header.update(this._facts);
+    this._header.update(this._facts, this._tab === "overview" ? answeredReasons(this._facts) : undefined);
     this._showTabs();
     this._showPanel();
   }
@@ -126,9 +126,9 @@ export class TaskPage {
 
   /** The diff of a claim never changes, so it is asked for once. */
   _diff(claim) {
-    if (!claim) return this._post("show_diff", {});
+    if (!claim) return this._post("show_diff", {}).then(withFiles);
     if (!this._diffs.has(claim)) {
-      const diff = this._post("show_diff", { claim_id: claim });
+      const diff = this._post("show_diff", { claim_id: claim }).then(withFiles);
       diff.catch(() => this._diffs.delete(claim));
       this._diffs.set(claim, diff);
     }
@@ -155,6 +155,9 @@ export class TaskPage {
     this._panel?.close?.();
   }
 }
+
+// Answers leave out lists that are empty.
+const withFiles = (diff) => ({ ...diff, files: diff.files ?? [] });
 
 function verdictMark(claim) {
   if (claim?.state === "refused") return h("span.tone-red", null, icon("failed"), h("span.visually-hidden", null, "refused"));
