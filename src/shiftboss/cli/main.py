@@ -31,6 +31,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     },
     "Watch": {
         "status": "cli.commands.swarms.status:status",
+        "watch": "cli.commands.swarms.watch:watch",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
         "logs": "cli.commands.runs.logs:logs",
