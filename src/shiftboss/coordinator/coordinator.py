@@ -12,6 +12,8 @@ from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
+from shiftboss.coordinator.board.change_feed import ChangeFeed
+from shiftboss.coordinator.board.service import BoardService
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
@@ -120,6 +122,8 @@ class Coordinator:
         self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
         self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
+        self.changes = ChangeFeed(hub)
+        self.board = BoardService(store, clock, hub, self.changes)
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
         self.bus = BusService(
@@ -284,6 +288,7 @@ class Coordinator:
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
+        self.changes.reload()
         self._after_commit.catch_up()
         self._swarm_completion.catch_up()
 

@@ -17,6 +17,7 @@ from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
+from shiftboss.store.board.port import BoardTransaction
 from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
@@ -372,6 +373,7 @@ class Transaction(
     RunTransaction,
     InspectionTransaction,
     DeploymentTransaction,
+    BoardTransaction,
     Protocol,
 ):
     """Reads and writes of one use case: all are committed, or none.

@@ -8,7 +8,9 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import SERVER, Actor
+from shiftboss.rules.tasks.packets import Assignment
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -65,6 +67,30 @@ NO_PARKED_POLLS: Final = NoParkedPolls()
 def event_text(data: Mapping[str, object]) -> str:
     """The data of an event as it is stored: one line of JSON, the same for the same data."""
     return to_json(data).decode()
+
+
+# An assignment has the first columns of a row; some rows have more.
+ASSIGNMENT_COLUMNS: Final = len(Assignment._fields)
+_STATES: Final = {state.value: state for state in WorkerState}
+
+
+def _flag(value: object) -> bool | None:
+    """SQLite has no booleans and returns 0 or 1."""
+    return None if value is None else bool(value)
+
+
+def to_assignment(row: Row) -> Assignment:
+    return Assignment._make(
+        (
+            *row[:3],
+            _STATES[row[3]],
+            *row[4:14],
+            _flag(row[14]),
+            _flag(row[15]),
+            *row[16 : ASSIGNMENT_COLUMNS - 1],
+            bool(row[ASSIGNMENT_COLUMNS - 1]),
+        )
+    )
 
 
 class TransactionPart:

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
+from shiftboss.protocol.board.rendered import RenderedAnswer
 from shiftboss.protocol.bus import MessageRequest
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.rules.access.scope import check_permission
@@ -169,4 +170,6 @@ def _operation_calls(
 
 def render_compact(answer: Answer) -> bytes:
     """The members that the documents name are always there, others only when they say something."""
+    if isinstance(answer, RenderedAnswer):
+        return answer.body
     return answer.__pydantic_serializer__.to_json(answer, exclude_defaults=True)
