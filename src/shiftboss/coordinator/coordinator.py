@@ -50,6 +50,7 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
@@ -92,11 +93,13 @@ class Coordinator:
         policy_file: Path | None = None,
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
+        state_folder: Path | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
-        it is the stored one, or that of the `policy_file`."""
+        it is the stored one, or that of the `policy_file`. In the `state_folder`, the runs of this
+        machine keep what their agents print."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -148,6 +151,7 @@ class Coordinator:
             self.admissions,
         )
         self.receipts = ReceiptService(store, evidence)
+        self.history = HistoryService(store, state_folder)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)

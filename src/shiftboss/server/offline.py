@@ -40,6 +40,7 @@ class OfflineServer:
             _evidence(database.parent),
             verifies=False,
             policy_file=default_policy_file(database.parent.parent),
+            state_folder=database.parent,
         )
         operator_token = secrets.token_urlsafe(32)
         self._headers = [(b"host", b"127.0.0.1"), (OPERATOR_HEADER, operator_token.encode())]

@@ -348,6 +348,7 @@ def _app(
         verifies=settings.verifies,
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
+        state_folder=folder,
     )
     app = App(
         coordinator,

@@ -34,6 +34,17 @@ def nothing_to_reload() -> None:
     """For a store whose settings nobody keeps in memory."""
 
 
+class EventFilter(NamedTuple):
+    """The events of a swarm with ids between `after` and `before`, both exclusive. None: of every
+    task, of every kind."""
+
+    swarm_id: str
+    after: int
+    before: int
+    task_id: str | None = None
+    kinds: tuple[str, ...] | None = None
+
+
 class Retry(NamedTuple):
     """The retries of one step of a packet. `state` is scheduled, due or closed."""
 
@@ -77,6 +88,14 @@ class SwarmTransaction(Protocol):
     def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         """In order of their ids, without gaps."""
         ...
+
+    def event_bounds(self, swarm_id: str) -> tuple[int, int]:
+        """The ids of the first and the last event; zeros if there is none."""
+        ...
+
+    def events_between(
+        self, wanted: EventFilter, limit: int, *, newest_first: bool
+    ) -> list[Event]: ...
 
     def latest_time_ms(self) -> int | None:
         """The time of the newest event, or of the latest change of an attempt with a lease. One

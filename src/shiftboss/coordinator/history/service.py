@@ -1,0 +1,37 @@
+"""What has happened, for the surfaces: each call is one use case that only reads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from shiftboss.coordinator.history import claims, events, logs
+from shiftboss.coordinator.history.task_check import check_task_exists
+from shiftboss.protocol.history import (
+    EventList,
+    ListEventsRequest,
+    ListTaskClaimsRequest,
+    LogAnswer,
+    ReadLogRequest,
+    TaskClaimList,
+)
+from shiftboss.store.port import Store
+
+
+class HistoryService:
+    def __init__(self, store: Store, state_folder: Path | None) -> None:
+        """`state_folder` is where the runs of this machine keep what their agents print."""
+        self._store = store
+        self._state_folder = state_folder
+
+    async def list_events(self, request: ListEventsRequest, _key: str | None = None) -> EventList:
+        return await self._store.read(lambda tx: events.listing(tx, request))
+
+    async def list_task_claims(
+        self, request: ListTaskClaimsRequest, _key: str | None = None
+    ) -> TaskClaimList:
+        return await self._store.read(lambda tx: claims.listing(tx, request))
+
+    async def read_log(self, request: ReadLogRequest, _key: str | None = None) -> LogAnswer:
+        await self._store.read(lambda tx: check_task_exists(tx, request.swarm_id, request.bead_id))
+        return await asyncio.to_thread(logs.read_log, self._state_folder, request)
