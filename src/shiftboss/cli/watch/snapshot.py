@@ -12,12 +12,12 @@ from rich.text import Text
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession
 from shiftboss.cli.common.output import console, print_line
-from shiftboss.cli.watch.board import board_head, card_segments, heading_segments
-from shiftboss.cli.watch.cards import Board, Card, Heading
-from shiftboss.cli.watch.inbox import Item, inbox_head, item_segments
-from shiftboss.cli.watch.loads import CARDS_PER_PAGE, load_swarms
-from shiftboss.cli.watch.model import newest_with_work
-from shiftboss.cli.watch.summary import Summary, header_line
+from shiftboss.cli.watch.link.loads import CARDS_PER_PAGE, load_swarms
+from shiftboss.cli.watch.model.card_lines import board_head, row_segments
+from shiftboss.cli.watch.model.cards import Board, Card
+from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
+from shiftboss.cli.watch.model.state import newest_with_work
+from shiftboss.cli.watch.model.summary import Summary, header_line
 from shiftboss.errors import NotFound
 
 PIPE_COLUMNS = 160
@@ -57,8 +57,7 @@ def _show(document: dict[str, Any]) -> None:
     board.put(Card.of(card) for card in document["cards"])
     _print(board_head(width))
     for row in (board[number] for number in range(len(board))):
-        is_heading = isinstance(row, Heading)
-        _print(heading_segments(row, width) if is_heading else card_segments(row, now_ms, width))
+        _print(row_segments(row, now_ms, width))
     if items:
         _print(inbox_head(width))
     for item in items:

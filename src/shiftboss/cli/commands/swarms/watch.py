@@ -49,7 +49,7 @@ def watch(
             hint="without one: shiftboss status, or shiftboss watch --once",
         )
     session.client.get("/health")  # a server that cannot be reached is an error before the screen
-    from shiftboss.cli.watch.app import WatchApp
+    from shiftboss.cli.watch.screens.app import WatchApp
 
     app = WatchApp(session, swarm_id)
     app.run()

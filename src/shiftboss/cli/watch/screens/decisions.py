@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from textual.app import App
 
-from shiftboss.cli.watch import actions
-from shiftboss.cli.watch.actions import Action, Target
-from shiftboss.cli.watch.dialogs import Confirm, Prompt
-from shiftboss.cli.watch.text import money
+from shiftboss.cli.watch.model import actions
+from shiftboss.cli.watch.model.actions import Action, Target
+from shiftboss.cli.watch.model.cells import money
+from shiftboss.cli.watch.screens.dialogs import Confirm, Prompt
 
 Screens = App[Any]
 Decide = Callable[[Screens, Target], Awaitable[Action | None]]

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from rich.segment import Segment
 
 from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.cards import COLUMNS, Card, Heading
-from shiftboss.cli.watch.text import count, money, segment
+from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.watch.model.cells import count, money, segment
 
 _CI_MARKS: Final = {
     "pending": ("ci …", "yellow"),
@@ -79,6 +79,14 @@ def _context(card: Card) -> str:
 
 def _context_style(card: Card) -> str:
     return "yellow" if (card.context_usage or 0) >= CONTEXT_HIGH else ""
+
+
+def row_segments(row: Card | Heading, now_ms: int, width: int) -> list[Segment]:
+    return (
+        heading_segments(row, width)
+        if isinstance(row, Heading)
+        else card_segments(row, now_ms, width)
+    )
 
 
 def heading_segments(heading: Heading, width: int) -> list[Segment]:

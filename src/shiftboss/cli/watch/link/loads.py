@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.open_items import newest_swarms
-from shiftboss.cli.watch.cards import Card
-from shiftboss.cli.watch.inbox import Item
-from shiftboss.cli.watch.summary import Summary
+from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.inbox import Item
+from shiftboss.cli.watch.model.summary import Summary
 
 CARDS_PER_PAGE: Final = 1000
 

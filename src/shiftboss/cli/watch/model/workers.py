@@ -8,8 +8,8 @@ from typing import Any, Final
 from rich.segment import Segment
 
 from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.board import CONTEXT_HIGH
-from shiftboss.cli.watch.text import count, money, segment
+from shiftboss.cli.watch.model.card_lines import CONTEXT_HIGH
+from shiftboss.cli.watch.model.cells import count, money, segment
 
 Members = Mapping[str, Any]
 _NAME_CELLS: Final = 18

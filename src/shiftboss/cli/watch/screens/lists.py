@@ -13,17 +13,17 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from shiftboss.cli.watch.text import style_of
+from shiftboss.cli.watch.model.cells import style_of
 
 Row = TypeVar("Row")
-RowOfSource = TypeVar("RowOfSource", covariant=True)
+Row_co = TypeVar("Row_co", covariant=True)
 
 
-class Source(Protocol[RowOfSource]):
+class Source(Protocol[Row_co]):
     """The rows. `row_of` a key is None if there is no such row; `headings` cannot be selected."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, row: int, /) -> RowOfSource: ...
+    def __getitem__(self, row: int, /) -> Row_co: ...
     def row_of(self, key: str, /) -> int | None: ...
     def headings(self) -> list[int]: ...
 
@@ -159,7 +159,9 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         row = self.scroll_offset.y + y
         if row >= len(self._source):
             return Strip.blank(width, self.rich_style)
-        strip = Strip(self._draw(self._source[row], width)).adjust_cell_length(width)
-        if row == self._row and self.key is not None and self.has_focus:
-            strip = strip.apply_style(style_of("reverse"))
-        return strip
+        segments = self._draw(self._source[row], width)
+        if row == self._row and self.key is not None:
+            # Without the colours of its parts, which would become those of the background.
+            style = style_of("reverse" if self.has_focus else "bold")
+            segments = [Segment(text, style) for text, _, _ in segments]
+        return Strip(segments).adjust_cell_length(width)

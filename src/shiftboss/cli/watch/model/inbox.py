@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.segment import Segment
 
 from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.text import segment
+from shiftboss.cli.watch.model.cells import segment
 
 KIND_CELLS: Final = 13
 _TASK_CELLS: Final = 18

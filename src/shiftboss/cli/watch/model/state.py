@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shiftboss.cli.watch.actions import Target
-from shiftboss.cli.watch.cards import Board
-from shiftboss.cli.watch.inbox import Inbox, Item
-from shiftboss.cli.watch.summary import Summary
-from shiftboss.cli.watch.workers import Workers
+from shiftboss.cli.watch.model.actions import Target
+from shiftboss.cli.watch.model.cards import Board
+from shiftboss.cli.watch.model.inbox import Inbox, Item
+from shiftboss.cli.watch.model.summary import Summary
+from shiftboss.cli.watch.model.workers import Workers
 from shiftboss.errors import ShiftbossError
 
 

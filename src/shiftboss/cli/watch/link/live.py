@@ -4,18 +4,21 @@ together afterwards."""
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
 from shiftboss.cli.common.command import ServerSession
-from shiftboss.cli.watch import loads
-from shiftboss.cli.watch.feed import Changed, Connected, Feed, FeedEvent, Lost, Reload
-from shiftboss.cli.watch.lanes import Lane
-from shiftboss.cli.watch.model import Model, newest_with_work
+from shiftboss.cli.watch.link import loads
+from shiftboss.cli.watch.link.feed import Changed, Connected, Feed, FeedEvent, Lost, Reload
+from shiftboss.cli.watch.link.lanes import Lane
+from shiftboss.cli.watch.model.state import Model, newest_with_work
 from shiftboss.errors import ShiftbossError
+
+T = TypeVar("T")
 
 # Changes within this time are drawn together.
 COALESCE_SECONDS: Final = 0.2
@@ -54,10 +57,11 @@ class Live:
     async def run(self) -> None:
         """Without end."""
         loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()  # Textual knows its app by it
 
         def report(event: FeedEvent) -> None:
             try:
-                loop.call_soon_threadsafe(self._take, event)
+                loop.call_soon_threadsafe(self._take, event, context=context)
             except RuntimeError:
                 feed.stop()  # the loop is closed
 
@@ -73,7 +77,7 @@ class Live:
             feed.stop()
             await self._close()
 
-    async def ask(self, function: Callable[[ServerSession], Any], lane: str = "task") -> Any:
+    async def ask(self, function: Callable[[ServerSession], T], lane: str = "task") -> T:
         """What the function returns, which is called in a thread. Raises what it raises."""
         session = self.session
         # Without a server, the database is read and written by one thread alone.

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.model import Model
+from shiftboss.cli.watch.model.state import Model
 from shiftboss.errors import ShiftbossError
 
 

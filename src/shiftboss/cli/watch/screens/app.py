@@ -9,16 +9,16 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from shiftboss.cli.common.command import ServerSession
-from shiftboss.cli.watch import actions
-from shiftboss.cli.watch.actions import Action
-from shiftboss.cli.watch.decisions import DECISIONS, pause
-from shiftboss.cli.watch.dialogs import Help
-from shiftboss.cli.watch.keys import VIEWS, help_text
-from shiftboss.cli.watch.live import Live
-from shiftboss.cli.watch.main_screen import MainScreen
-from shiftboss.cli.watch.model import Model
-from shiftboss.cli.watch.notices import error_text
-from shiftboss.cli.watch.swarm_choice import SwarmChoice
+from shiftboss.cli.watch.link.live import Live
+from shiftboss.cli.watch.model import actions
+from shiftboss.cli.watch.model.actions import Action
+from shiftboss.cli.watch.model.state import Model
+from shiftboss.cli.watch.screens.decisions import DECISIONS, pause
+from shiftboss.cli.watch.screens.dialogs import Help
+from shiftboss.cli.watch.screens.keys import VIEWS, help_text
+from shiftboss.cli.watch.screens.main_screen import MainScreen
+from shiftboss.cli.watch.screens.notices import error_text
+from shiftboss.cli.watch.screens.swarm_choice import SwarmChoice
 from shiftboss.errors import ShiftbossError
 
 # Changes that come together are drawn together.
@@ -29,6 +29,14 @@ class WatchApp(App[None]):
     """`swarm_id` None watches the newest swarm that has work, and the inbox of all."""
 
     ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    MainScreen { background: ansi_default; color: ansi_default; }
+    #header, #message, #notice { height: 1; padding: 0 1; }
+    #tabs, #keys { height: 1; }
+    #message, #notice, #filter { display: none; }
+    #filter { border: none; height: 1; padding: 0 1; background: ansi_default; }
+    ContentSwitcher { height: 1fr; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"view('{name}')", name, show=False) for key, name in VIEWS.items()),
         Binding("tab", "next_view(1)", "next view", show=False, priority=True),
@@ -36,7 +44,7 @@ class WatchApp(App[None]):
         *(Binding(key, f"decide('{key}')", key, show=False) for key in DECISIONS),
         Binding("p", "pause", "pause", show=False),
         Binding("slash", "filter", "filter", show=False),
-        Binding("escape", "back", "back", show=False),
+        Binding("escape", "leave", "back", show=False),
         Binding("w", "choose_swarm", "swarm", show=False),
         Binding("question_mark", "help", "help", show=False),
         Binding("q,ctrl+c", "quit", "quit", show=False),
@@ -81,7 +89,7 @@ class WatchApp(App[None]):
             self.live.watch_swarm(target.swarm_id)
         self.main.show_view("task")
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         """Out of the filter, else to the board."""
         field = self.main.query_one("#filter", Input)
         if field.display:

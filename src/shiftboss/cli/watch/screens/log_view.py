@@ -1,64 +1,34 @@
-"""The views of one task: its facts, and the output of its agent."""
+"""The output of a task's agent, as it comes."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.strip import Strip
 from textual.widgets import Static
 
 from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
-from shiftboss.cli.common.output import printable
-from shiftboss.cli.watch.cards import Card
-from shiftboss.cli.watch.documents import Document
-from shiftboss.cli.watch.live import Live
-from shiftboss.cli.watch.log import load_log, log_lines, problem_lines
-from shiftboss.cli.watch.task import TaskFacts, load_task, task_page
+from shiftboss.cli.common.output import printable, printable_lines
+from shiftboss.cli.watch.link.live import Live
+from shiftboss.cli.watch.link.log_reading import load_log
+from shiftboss.cli.watch.screens.documents import Document, drawn
 
 LOG_SECONDS: Final = 1.0
-
-
-class TaskView(Document):
-    """Loaded again when the card of the task changes."""
-
-    def __init__(self, live: Live) -> None:
-        super().__init__(id="task")
-        self._live = live
-        self._facts: TaskFacts | None = None
-        self._shown: tuple[str, str] | None = None
-        self._card: Card | None = None
-
-    def show(self, swarm_id: str, task_id: str, card: Card | None) -> None:
-        if self._shown == (swarm_id, task_id) and card == self._card:
-            return
-        if self._shown != (swarm_id, task_id):
-            self._facts = None
-            self.replace([])
-            self.scroll_home(animate=False)
-        self._shown, self._card = (swarm_id, task_id), card
-        self.run_worker(self._load(swarm_id, task_id), exclusive=True, group="task")
-
-    async def _load(self, swarm_id: str, task_id: str) -> None:
-        try:
-            facts = await self._live.ask(load_task(swarm_id, task_id, self._facts))
-        except (NoServer, NotShiftboss):
-            self._card = None  # loaded again when the server is back
-            return
-        self._facts = facts
-        await self._draw(facts)
-
-    async def _draw(self, facts: TaskFacts) -> None:
-        width = self.scrollable_content_region.width - 1
-        page = await self._live.ask(lambda _: task_page(facts, width))
-        if self._facts is facts:
-            self.replace(page.lines, page.stops)
-
-    def on_resize(self) -> None:
-        if self._facts is not None:
-            self.run_worker(self._draw(self._facts), exclusive=True, group="task")
+_STYLES: Final = {
+    "tool": "cyan",
+    "denied": "bold yellow",
+    "limit": "bold yellow",
+    "error": "bold red",
+    "stderr": "dim",
+    "finished": "bold",
+}
+# Kinds that their colour alone would not tell from others.
+_WORDS: Final = {"denied": "denied: ", "limit": "limit: ", "error": "error: ", "stderr": "! "}
 
 
 class LogView(Vertical):
@@ -147,3 +117,18 @@ class LogView(Vertical):
 
     def _title(self, text: str) -> None:
         self._head.update(Text(printable(text), "dim", no_wrap=True, overflow="ellipsis"))
+
+
+def log_lines(lines: Sequence[Mapping[str, Any]], width: int) -> list[Strip]:
+    """Called in a thread."""
+    return drawn([_line(line) for line in lines], width)
+
+
+def _line(line: Mapping[str, Any]) -> Text:
+    kind = str(line.get("kind") or "text")
+    text = printable_lines(line.get("text") or "")
+    return Text(f"{_WORDS.get(kind, '')}{text}", _STYLES.get(kind, ""), overflow="fold")
+
+
+def problem_lines(problem: str, width: int) -> list[Strip]:
+    return drawn([Text(printable(problem), "dim")], width)

@@ -12,12 +12,12 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from shiftboss.cli.common.output import printable, printable_lines
-from shiftboss.cli.watch.board import board_head, card_segments, heading_segments
-from shiftboss.cli.watch.cards import COLUMNS, Card, Heading
-from shiftboss.cli.watch.inbox import Item, inbox_head, item_segments
-from shiftboss.cli.watch.lists import RowList, Source
-from shiftboss.cli.watch.model import Model
-from shiftboss.cli.watch.workers import Members, worker_segments, workers_head
+from shiftboss.cli.watch.model.card_lines import board_head, row_segments
+from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
+from shiftboss.cli.watch.model.state import Model
+from shiftboss.cli.watch.model.workers import Members, worker_segments, workers_head
+from shiftboss.cli.watch.screens.lists import RowList, Source
 
 
 class ListView(Vertical):
@@ -66,9 +66,7 @@ class ListView(Vertical):
 
 def board_view(model: Model) -> ListView:
     def draw(row: Card | Heading, width: int) -> list[Segment]:
-        if isinstance(row, Heading):
-            return heading_segments(row, width)
-        return card_segments(row, model.now_ms(), width)
+        return row_segments(row, model.now_ms(), width)
 
     def key_of(row: Card | Heading) -> str | None:
         return row.task_id if isinstance(row, Card) else None

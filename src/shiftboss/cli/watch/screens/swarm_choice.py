@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from shiftboss.cli.views.overview import work_text
-from shiftboss.cli.watch.lists import RowList
-from shiftboss.cli.watch.text import segment
+from shiftboss.cli.watch.model.cells import segment
+from shiftboss.cli.watch.screens.lists import RowList
 
 Members = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import login_name
-from shiftboss.cli.watch.cards import Card
-from shiftboss.cli.watch.inbox import Item
+from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.inbox import Item
 
 PAUSE_REASON: Final = "paused in shiftboss watch"
 _RETRYABLE: Final = ("failed", "cancelled", "active", "queued")

@@ -22,8 +22,8 @@ OFFLINE_SECONDS: Final = 2.0
 
 
 class Connected(NamedTuple):
-    """Everything is loaded anew: what happened before is unknown. `session` replaces the one before,
-    because a server that was started again may have another address."""
+    """Everything is loaded anew: what happened before is unknown. `session` replaces the one that
+    was used: a server that was started again may have another address."""
 
     session: ServerSession
 

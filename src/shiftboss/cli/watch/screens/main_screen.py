@@ -12,16 +12,16 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Input, Static
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.watch.actions import Target
-from shiftboss.cli.watch.cards import Card
-from shiftboss.cli.watch.inbox import Item
-from shiftboss.cli.watch.keys import footer_text, tabs_text
-from shiftboss.cli.watch.live import Live
-from shiftboss.cli.watch.notices import empty_text, notice_text
-from shiftboss.cli.watch.summary import header_line
-from shiftboss.cli.watch.task_views import LogView, TaskView
-from shiftboss.cli.watch.views import (
-    ListView,
+from shiftboss.cli.watch.link.live import Live
+from shiftboss.cli.watch.model.actions import Target
+from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.inbox import Item
+from shiftboss.cli.watch.model.summary import header_line
+from shiftboss.cli.watch.screens.keys import footer_text, tabs_text
+from shiftboss.cli.watch.screens.log_view import LogView
+from shiftboss.cli.watch.screens.notices import empty_text, notice_text
+from shiftboss.cli.watch.screens.task_view import TaskView
+from shiftboss.cli.watch.screens.views import (
     board_view,
     card_peek,
     inbox_view,
@@ -36,15 +36,6 @@ MESSAGE_SECONDS: Final = 15.0
 
 class MainScreen(Screen[None]):
     """`target` is what the keys act on: the selected row of the list that was looked at last."""
-
-    CSS = """
-    MainScreen { background: ansi_default; color: ansi_default; }
-    #header, #message, #notice { height: 1; padding: 0 1; }
-    #tabs, #keys { height: 1; }
-    #message, #notice, #filter { display: none; }
-    #filter { border: none; height: 1; padding: 0 1; background: ansi_default; }
-    ContentSwitcher { height: 1fr; }
-    """
 
     def __init__(self, live: Live) -> None:
         super().__init__()

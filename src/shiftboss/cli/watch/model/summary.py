@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.text import count, fitted, money
+from shiftboss.cli.watch.model.cells import count, fitted, money
 
 BAR_CELLS: Final = 10
 _NAME_CELLS_MAX: Final = 24
@@ -69,7 +69,7 @@ def _milliseconds(wire_time: str) -> int:
 def header_line(summary: Summary, needs_you: int, now_ms: int, width: int) -> Text:
     """What does not fit is left out, the least important first."""
     name = printable(summary.swarm_id)
-    parts = [Text(fitted(name, min(cell_len(name), _NAME_CELLS_MAX)), "bold")]
+    parts = [Text().append(fitted(name, min(cell_len(name), _NAME_CELLS_MAX)), "bold")]
     parts.append(_progress(summary))
     waits = Text(f"! {needs_you} need you" if needs_you != 1 else "! 1 needs you", "bold red")
     parts.append(waits if needs_you else Text("nothing needs you", "green"))
@@ -83,7 +83,10 @@ def header_line(summary: Summary, needs_you: int, now_ms: int, width: int) -> Te
     parts.append(Text(span(((summary.ended_at or now_ms) - summary.started_at) / 1000)))
     while len(parts) > 3 and sum(part.cell_len + 3 for part in parts) - 3 > width:
         parts.pop()
-    return Text(" · ", "dim").join(parts)
+    line = parts[0]
+    for part in parts[1:]:
+        line.append(" · ", "dim").append(part)
+    return line
 
 
 def _progress(summary: Summary) -> Text:

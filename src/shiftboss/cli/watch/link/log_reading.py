@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rich.text import Text
-
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import ServerSession
-from shiftboss.cli.common.output import printable, printable_lines
-from shiftboss.cli.watch.documents import drawn
 
 LINES_PER_READ: Final = 500
-_STYLES: Final = {
-    "tool": "cyan",
-    "denied": "bold yellow",
-    "limit": "bold yellow",
-    "error": "bold red",
-    "stderr": "dim",
-    "finished": "bold",
-}
-# Kinds that their colour alone would not tell from others.
-_WORDS: Final = {"denied": "denied: ", "limit": "limit: ", "error": "error: ", "stderr": "! "}
 
 
 class LogPart(NamedTuple):
@@ -68,18 +54,3 @@ def log_part(answer: Mapping[str, Any]) -> LogPart:
         problem,
         len(lines) >= LINES_PER_READ,
     )
-
-
-def log_lines(lines: Sequence[Mapping[str, Any]], width: int) -> list[Any]:
-    """Called in a thread."""
-    return drawn([_line(line) for line in lines], width)
-
-
-def _line(line: Mapping[str, Any]) -> Text:
-    kind = str(line.get("kind") or "text")
-    text = printable_lines(line.get("text") or "")
-    return Text(f"{_WORDS.get(kind, '')}{text}", _STYLES.get(kind, ""), overflow="fold")
-
-
-def problem_lines(problem: str, width: int) -> list[Any]:
-    return drawn([Text(printable(problem), "dim")], width)
