@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo operator-day test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
+.PHONY: setup demo docs operator-day test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -22,6 +22,11 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)
 	$(BIN)/python -m shiftboss.cli.main demo
+
+# The documentation as a site that needs no server: open site/index.html.
+docs: $(READY)
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The docs are in site/index.html"
 
 # Plays an operator's day against a real run, and records its terminal for the docs.
 operator-day: $(READY)
@@ -72,7 +77,7 @@ faults: $(READY)
 
 # A team on two servers: work goes on while servers, tokens, keys and the policy are replaced.
 team: $(READY)
-	SHIFTBOSS_TEAM_TEST=1 $(BIN)/python -m pytest tests/e2e/team -n 0
+	$(BIN)/python -m pytest tests/e2e/team -n 0
 
 # Thousands of hostile inputs for every parser; takes half an hour.
 fuzz: $(READY)

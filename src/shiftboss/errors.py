@@ -533,6 +533,18 @@ class Unauthorized(ShiftbossError):
     title = "A token is required"
 
 
+class LoginCodeInvalid(Unauthorized):
+    code = "login_code_invalid"
+    title = "The login link is not valid"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this login link is not valid: it was used before, or is older than ten minutes",
+            field="code",
+            hint="get a new one with `shiftboss open`",
+        )
+
+
 class LeadershipLost(ShiftbossError):
     """For duties that only the leader of the servers on a database runs. Nothing was changed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,7 @@ from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.policies import PolicyService
 from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.deployment.service import DeploymentService
+from shiftboss.coordinator.deployment.sessions import SessionService
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.coordinator.deployment.token_service import TokenService
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
@@ -60,6 +61,8 @@ from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.deployment.readiness import ReadinessProblem
+from shiftboss.rules.deployment.records import DeploymentServer
+from shiftboss.rules.deployment.servers import polling_at
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.leader_store import LeaderStore
@@ -157,6 +160,7 @@ class Coordinator:
         self.context = ContextService(store, active_policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning, self.settings)
         self.tokens = TokenService(store, clock, self.settings)
+        self.sessions = SessionService(store, clock, self.settings)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self.forge_checks = ForgeCheckService(active_policy, evidence)
@@ -199,7 +203,10 @@ class Coordinator:
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
+            # The only server on a database has nobody to tell.
+            "polling": lambda: hub.polling_here() if store.shared else None,
         }
+        self.presence.on_seen = self._note_polling
         # The last one: it tells what the others have read.
         self.settings.add(self.presence.renew_if_changed)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
@@ -275,6 +282,9 @@ class Coordinator:
             if problem is None
             else ReadinessProblem("clock", problem.detail, problem.hint or "")
         )
+
+    def _note_polling(self, others: Sequence[DeploymentServer]) -> None:
+        self.hub.polling_elsewhere = polling_at(others)
 
     def _policy_sha256(self) -> str:
         stored = self.policies.in_force

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -45,6 +46,8 @@ OFFER_GRACE_SECONDS: Final = 1.0
 # How many parked polls ask for an offer that no poll has received. More than one, because the
 # worker of a parked poll may be busy.
 OFFERED_POLLS_MAX: Final = 20
+# How many waiting workers a server names to the others: a row with all of 10,000 would be too long.
+TOLD_WORKERS_MAX: Final = 2_000
 
 # The result is None when the time is over or the server shuts down.
 ParkedPoll = asyncio.Future[Event | None]
@@ -118,6 +121,8 @@ class Hub:
         self.closed = False
         # A command answers from the database; there is no server that workers could reach.
         self.is_offline = False
+        # The workers that wait for a task at other servers, by swarm, as those servers last said.
+        self.polling_elsewhere: Mapping[str, frozenset[str]] = {}
 
     def subscribe(self, swarm_id: str) -> Subscription:
         subscription = Subscription(self._behind_events_max)
@@ -204,15 +209,32 @@ class Hub:
         return False
 
     def polling(self, swarm_id: str) -> frozenset[str] | None:
-        """The names of the workers whose polls are parked on this server. None if there is no
-        server: then no worker is at work either."""
-        return None if self.is_offline else frozenset(self._parked.get(swarm_id, ()))
+        """The names of the workers whose polls are parked, here or at another server. None if there
+        is no server: then no worker is at work either."""
+        if self.is_offline:
+            return None
+        here = frozenset(self._parked.get(swarm_id, ()))
+        return here | self.polling_elsewhere.get(swarm_id, frozenset())
+
+    def polling_here(self) -> dict[str, list[str]]:
+        """By swarm, for the other servers. Beyond a number of names, the rest is left out."""
+        names: dict[str, list[str]] = {}
+        left = TOLD_WORKERS_MAX
+        for swarm_id, workers in self._parked.items():
+            if left <= 0:
+                break
+            names[swarm_id] = list(islice(workers, left))
+            left -= len(names[swarm_id])
+        return names
 
     def polling_workers(self) -> Callable[[str], frozenset[str] | None]:
         """The same for every swarm, as it is now."""
-        parked = {swarm_id: frozenset(workers) for swarm_id, workers in self._parked.items()}
+        polling = {
+            swarm_id: self.polling(swarm_id)
+            for swarm_id in self._parked.keys() | self.polling_elsewhere.keys()
+        }
         nobody = None if self.is_offline else frozenset[str]()
-        return lambda swarm_id: parked.get(swarm_id, nobody)
+        return lambda swarm_id: polling.get(swarm_id, nobody)
 
     def recheck(self) -> None:
         """Make every parked poll ask the store: events of other servers may have been missed."""

@@ -233,7 +233,8 @@ def serve(
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]
     address = _address(host, port, certificates)
-    app = _app(settings, certificates, forwarding, address)
+    local_address = _local_address(host, port, certificates)
+    app = _app(settings, certificates, forwarding, address, local_address)
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
     if certificates is not None:
@@ -243,7 +244,7 @@ def serve(
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
-    record = ServerRecord(_local_address(host, port, certificates), os.getpid(), app.started_at)
+    record = ServerRecord(local_address, os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     on_stopping = partial(remove_server_file, folder, record)
     server = _Server(config, app, serving, all_reloads, on_stopping)
@@ -324,6 +325,7 @@ def _app(
     certificates: Certificates | None,
     forwarding: Forwarding,
     address: str,
+    local_address: str,
 ) -> App:
     folder = settings.state_folder
     try:
@@ -361,6 +363,7 @@ def _app(
     )
     presence = coordinator.presence
     presence.address = settings.public_url or address
+    coordinator.sessions.address = settings.public_url or local_address
     presence.facts |= {
         "operator_token": app.guard.tokens.operator_digest,
         "token": app.guard.tokens.shared_digest,

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.runs import ApproveRequest
 from shiftboss.rules.access.actors import LOCAL, OPERATOR, Actor
 from shiftboss.rules.access.roles import Role
-from shiftboss.store.acting import CURRENT_ACTOR
+from tests.conformance.acting import acting
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-06", "OWN-02")]
 
 ALICE = Actor("alice", Role.OPERATOR, token_id="tok-1")
 AGENT = Actor("agent:t", Role.WORKER, "default", "t", token_id="tok-2")
-
-
-@contextmanager
-def acting(actor: Actor) -> Iterator[None]:
-    before = CURRENT_ACTOR.set(actor)
-    try:
-        yield
-    finally:
-        CURRENT_ACTOR.reset(before)
 
 
 async def test_a_receipt_names_who_made_the_claim(handoffs: HandoffFixture) -> None:

@@ -14,6 +14,7 @@ import pytest
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IncompatibleServers
+from shiftboss.protocol.bus import PollRequest, RegisterWorkerRequest, StatusRequest
 from shiftboss.protocol.contract_requests import ApplyPolicyRequest
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
 from shiftboss.rules.deployment.readiness import ReadinessProblem
@@ -298,3 +299,26 @@ async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> No
         assert view.credentials == ["FORGE_TOKEN is not set: api"]
         assert view.waiting_claims == []
         assert len(view.policy["policy"]) == 64
+
+
+async def test_a_worker_that_waits_at_another_server_is_counted(postgres_url: str) -> None:
+    clock = StillClock()
+    async with (
+        server(postgres_url, clock, name="one") as one,
+        server(postgres_url, clock, name="two") as two,
+    ):
+        await one.bus.register_worker(RegisterWorkerRequest(name="w1"))
+        poll = asyncio.create_task(one.bus.poll_task(PollRequest(name="w1", timeout_ms=60_000)))
+        await eventually(lambda: bool(one.hub.polling("default")), "the poll is parked")
+        assert (await two.swarms.status("default")).bus.workers == 0
+        for each in (one, two):
+            await each.presence.renew()
+        assert (await two.swarms.status("default")).bus.workers == 1
+        (row,) = (await two.bus.get_status(StatusRequest())).workers
+        assert row.status == "polling"
+        assert all("polling" not in each.facts for each in (await shown(two)).servers)
+        poll.cancel()
+        await eventually(lambda: not one.hub.polling("default"), "nobody polls")
+        for each in (one, two):
+            await each.presence.renew()
+        assert (await two.swarms.status("default")).bus.workers == 0

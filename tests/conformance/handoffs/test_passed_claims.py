@@ -16,6 +16,7 @@ from shiftboss.rules.access.roles import Role
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from shiftboss.rules.claims.passing import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
 from shiftboss.store.acting import CURRENT_ACTOR
+from tests.conformance.acting import acting
 from tests.conformance.handoffs.handoff_fixtures import (
     HandoffFixture,
     accepted,
@@ -319,3 +320,24 @@ async def test_a_reader_of_one_swarm_sees_no_claims_of_others(handoffs: HandoffF
     finally:
         CURRENT_ACTOR.reset(caller)
     assert len((await handoffs.open_claims(all_swarms=True)).claims) == 1
+
+
+def verifier(name: str, worker: str | None = None) -> Actor:
+    return Actor(name, Role.VERIFIER, worker=worker, token_id=name)
+
+
+async def test_a_token_cannot_settle_the_claim_that_another_token_has_taken(
+    handoffs: HandoffFixture,
+) -> None:
+    await claimed(handoffs)
+    with acting(verifier("vera")):
+        job = await handoffs.taken("machine-1")
+    for other, limit in (("mallory", None), ("machine-1", "machine-1")):
+        with acting(verifier(other, limit)):
+            assert not await handoffs.renew(job, "machine-1")
+            assert await handoffs.report(job, accepted(job), "machine-1") == "void"
+    (shown,) = (await handoffs.open_claims()).claims
+    assert shown.verifier == "vera/machine-1"
+    with acting(verifier("vera")):
+        assert await handoffs.renew(job, "machine-1")
+        assert await handoffs.report(job, accepted(job), "machine-1") == "accepted"

@@ -241,6 +241,24 @@ async def test_a_claim_that_was_being_verified_is_verified_again_after_a_restart
         assert (await handoffs.kinds("t")).count("task_done") == 1
 
 
+async def test_another_server_verifies_at_once_what_a_server_that_stops_has_taken(
+    postgres_url: str, tmp_path: Path, repo: Repo
+) -> None:
+    """The clock stands still, so nobody waits until the first one counts as lost."""
+    clock = StillClock()
+    first = _Stuck(tmp_path / "one", str(repo.path))
+    second = _Stuck(tmp_path / "two", str(repo.path))
+    second.go.set()
+    async with open_handoffs(postgres_url, first, repo, clock, verifies=True) as handoffs:
+        await handoffs.spawn("t")
+        await handoffs.claim("t", summary="s")
+        await eventually(lambda: first.looking == [1], "it is being verified")
+    async with open_handoffs(postgres_url, second, repo, clock, verifies=True) as handoffs:
+        answer = await handoffs.complete("t", wait_ms=60_000, summary="s")
+        assert (answer.success, second.looking) == (True, [1])
+        assert len((await handoffs.open_claims()).verifiers) == 1
+
+
 async def test_the_servers_own_verifier_respects_its_concurrency_limit(
     store_address: str, tmp_path: Path, repo: Repo
 ) -> None:

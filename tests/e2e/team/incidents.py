@@ -11,8 +11,10 @@ from pathlib import Path
 from tests.client import Client
 from tests.commands import shiftboss
 from tests.e2e.team.callers import Caller
+from tests.e2e.team.records import check_restored
 from tests.e2e.team.team import Team, write_private
 from tests.e2e.team.team_server import TeamServer
+from tests.postgres import Postgres
 from tests.waiting import wait_until
 
 SECONDS = 30.0
@@ -105,3 +107,11 @@ async def backup(team: Team, file: Path) -> AsyncIterator[None]:
     yield
     done = await making
     assert done.code == 0, done.err
+
+
+@asynccontextmanager
+async def restored(team: Team, file: Path, postgres: Postgres) -> AsyncIterator[None]:
+    """Into another database, beside the one that everybody works with."""
+    checking = asyncio.create_task(check_restored(team, file, postgres))
+    yield
+    await checking

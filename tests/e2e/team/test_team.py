@@ -1,10 +1,9 @@
 """Two servers, one PostgreSQL, people of several roles and eight agents: work goes on while a
 server is upgraded or crashes, a token is rotated, a key retired, a policy applied and a backup
-made, and nothing is lost."""
+made and restored, and nothing is lost."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.e2e.team.incidents import (
     crash,
     new_policy,
     replacement,
+    restored,
     retired_key,
     rotation,
 )
@@ -24,19 +24,13 @@ from tests.e2e.team.records import (
     check_events,
     check_receipts,
     check_refusals,
-    check_restored,
     files_with_secrets,
 )
 from tests.e2e.team.team import SWARMS, Team
 from tests.postgres import Postgres
 from tests.waiting import eventually
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.requirement("OWN-05", "OWN-06"),
-    # Apart from the suite until it has passed there on busy machines, too.
-    pytest.mark.skipif("SHIFTBOSS_TEAM_TEST" not in os.environ, reason="run it with make team"),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-05", "OWN-06")]
 
 SECONDS = 60.0
 # One server is upgraded; the other goes on for a while.
@@ -104,13 +98,13 @@ async def test_work_goes_on_whatever_happens(team: Team, postgres: Postgres) -> 
         await wave(team, 3, retired_key(team, second))
         await wave(team, 4, new_policy(team))
         await wave(team, 5, backup(team, saved))
-        await wave(team, 6, replacement(second, NEWER))
-        await wave(team, 7, crash(first, NEWER))
+        await wave(team, 6, restored(team, saved, postgres))
+        await wave(team, 7, replacement(second, NEWER))
+        await wave(team, 8, crash(first, NEWER))
     for swarm in SWARMS:
         await check_events(team, swarm)
     check_refusals(team)
     await check_receipts(team)
     await check_deployment(team, NEWER)
-    await check_restored(team, saved, postgres)
     team.close()
     assert list(files_with_secrets(team, saved)) == []

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from shiftboss.cli.main import app
+from tests.doc_blocks import blocks
 
 SUMMARY_CHARACTERS_MAX = 90
 
@@ -25,7 +25,6 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from commands(child, f"{path} {name}")
 
 
-ROOT_FOLDER = Path(__file__).parents[3]
 ROOT = typer.main.get_command(app)
 COMMANDS = dict(commands(ROOT, "shiftboss"))
 
@@ -98,11 +97,12 @@ def test_clean_is_set_up_and_receipts_are_watched() -> None:
 
 
 def _documented() -> list[str]:
-    """The command lines in the how-to page. Those that continue on the next line are left out."""
-    text = (ROOT_FOLDER / "docs" / "how-to.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.DOTALL | re.M)
-    lines = [line for block in blocks for line in re.findall(r"^shiftboss .*$", block, re.M)]
-    return [re.split(r" +[>#|&](?: |$)", line)[0] for line in lines if not line.endswith("\\")]
+    """The command lines in the documentation, once each."""
+    texts = [block.text.replace("\\\n", " ") for block in blocks("bash", "sh")]
+    found = [
+        line for text in texts for line in re.findall(r"^(?:\S+/)?(shiftboss .*)$", text, re.M)
+    ]
+    return list(dict.fromkeys(re.split(r" +[>#|&](?: |$)| +2>", line)[0] for line in found))
 
 
 @pytest.mark.requirement("OWN-11")

@@ -14,6 +14,7 @@ from shiftboss.rules.deployment.servers import (
     facts_of,
     find_differences,
     is_living,
+    polling_at,
     token_mark,
 )
 from shiftboss.rules.deployment.versions import work_together
@@ -117,3 +118,13 @@ def test_a_receipt_that_was_accepted_after_its_key_was_retired_is_not_believed()
     assert not is_signed_after("2026-01-05T10:00:00Z", "2026-01-05T10:00:00Z")
     assert not is_signed_after("2026-01-05T10:00:59Z", "2026-01-05T10:00:00Z")
     assert is_signed_after("2026-01-05T10:01:01Z", "2026-01-05T10:00:00Z")
+
+
+def test_workers_that_wait_at_any_of_the_servers_are_known() -> None:
+    one = server("a", polling={"shop": ["w1", "w2"], "bank": ["w3"]})
+    two = server("b", polling={"shop": ["w2", "w4"]})
+    older, damaged = server("c"), server("d", polling=3)
+    assert polling_at([one, two, older, damaged]) == {
+        "shop": {"w1", "w2", "w4"},
+        "bank": {"w3"},
+    }

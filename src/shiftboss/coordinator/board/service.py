@@ -1,4 +1,4 @@
-"""The operations of the board. Each reads once, off the event loop, and renders its answer there."""
+"""The operations of the board. Each reads and renders its answer off the event loop."""
 
 from __future__ import annotations
 

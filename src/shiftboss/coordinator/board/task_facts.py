@@ -1,7 +1,7 @@
 """The facts about many tasks of a swarm, from which the rules say where each is and why.
 
-`why_task` reads the same facts about one task, with a query for each. Here every kind of fact is one
-query for all tasks, and is asked for those tasks only whose status can have it.
+`why_task` reads the same facts about one task, with a query for each. Here every kind of fact is
+one query for all tasks, and is asked for those tasks only whose status can have it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from shiftboss.store.port import Transaction
 T = TypeVar("T")
 
 QUEUE_READ_MAX = 10_000
+QUEUE_COUNTED_MAX = 5
 
 
 class BoardFacts(NamedTuple):
@@ -170,9 +171,6 @@ class _Reader:
         order = tx.board_queue(swarm_id, QUEUE_READ_MAX)
         positions = {task_id: position for position, task_id in enumerate(order, 1)}
         return {task.task_id: positions.get(task.task_id, QUEUE_READ_MAX) for task in queued}
-
-
-QUEUE_COUNTED_MAX = 5
 
 
 def _grouped(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:

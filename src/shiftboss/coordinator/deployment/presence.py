@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
@@ -63,6 +63,8 @@ class Presence:
         self.differences: list[Difference] = []
         # Called when a newer version has made the database unusable for this one.
         self.on_outdated: Callable[[ShiftbossError], None] = _log_outdated
+        # Called with the other servers that live, each time when this one has looked at them.
+        self.on_seen: Callable[[Sequence[DeploymentServer]], None] = _ignore
         self._store = store
         self._clock = clock
         self._started_at_ms = 0
@@ -148,7 +150,8 @@ class Presence:
         ]
 
     def _compare(self, neighbours: Neighbours) -> None:
-        """Say it once, when it changes."""
+        """Say differences once, when they change."""
+        self.on_seen([each for each in neighbours.living if each.server_id != self.server_id])
         found = find_differences(neighbours.living, neighbours.retired_keys)
         told = {difference.detail for difference in self.differences}
         for difference in found:
@@ -164,6 +167,10 @@ class Presence:
         except ShiftbossError:
             return False
         return True
+
+
+def _ignore(_others: Sequence[DeploymentServer]) -> None:
+    pass
 
 
 def _log_outdated(error: ShiftbossError) -> None:

@@ -154,7 +154,8 @@ async def _no_problems() -> Iterable[str]:
 
 
 # Digests of tokens are compared, and shown to nobody.
-_SECRET_FACTS: Final = frozenset({"operator_token", "token"})
+# What servers compare about their tokens, and the names of waiting workers, which may be many.
+_HIDDEN_FACTS: Final = frozenset({"operator_token", "token", "polling"})
 
 
 def _read(tx: Transaction, now_ms: int) -> _Rows:
@@ -205,7 +206,7 @@ def _server_view(server: DeploymentServer, is_living: bool) -> ServerView:
         leads=is_living and facts.get("leads") is True,
         verifies=facts.get("verifies") is True,
         key_id=str(facts.get("key_id", "")),
-        facts={name: facts[name] for name in facts if name not in _SECRET_FACTS},
+        facts={name: facts[name] for name in facts if name not in _HIDDEN_FACTS},
     )
 
 

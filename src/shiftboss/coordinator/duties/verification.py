@@ -14,11 +14,13 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.store.port import Transactions
+from shiftboss.store.port import Transaction, Transactions
 
 # The evidence process limits how many run expensive commands at a time. One slow repository must
 # not hold up the others.
 AT_ONCE = 8
+# A server that stops does not wait longer for its database.
+LEAVE_SECONDS = 2.0
 
 
 class Verification(Timer):
@@ -52,6 +54,17 @@ class Verification(Timer):
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Another verifier may take its claims at once, and nobody waits for this one."""
+        with contextlib.suppress(ShiftbossError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self.store.write(self._forget, "")
+
+    def _forget(self, tx: Transaction) -> None:
+        tx.free_claims_of(self._name)
+        tx.forget_verifier(self._name)
 
     async def act(self, now_ms: int) -> None:
         del now_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from shiftboss.coordinator.claims import claims, open_claims, passing, verdicts
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -73,6 +73,7 @@ from shiftboss.protocol.handoff_requests import (
     WaiveRequest,
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.access.actors import verifier_name
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.rules.claims.new_contracts import normalised_paths
 from shiftboss.store.acting import CURRENT_ACTOR
@@ -83,6 +84,8 @@ TAKABLE = (EventKind.CLAIM_MADE, EventKind.CLAIM_PASSED, EventKind.CLAIM_RETRIED
 # How often it is stored that a verifier is there.
 NOTE_VERIFIER_MS = 20_000
 VERIFIERS_NOTED_MAX = 1000
+
+V = TypeVar("V", TakeClaimRequest, RenewClaimRequest, VerdictRequest)
 
 
 class HandoffService:
@@ -303,6 +306,7 @@ class HandoffService:
         self, request: TakeClaimRequest, _key: str | None = None
     ) -> TakeClaimAnswer:
         """Wait until there is a claim to verify, or until the timeout."""
+        request = _by_token(request)
         taker = asyncio.Event()
         self._takers.add(taker)
         try:
@@ -371,6 +375,7 @@ class HandoffService:
     async def renew_claim(
         self, request: RenewClaimRequest, _key: str | None = None
     ) -> RenewClaimAnswer:
+        request = _by_token(request)
         await self._note(request.verifier)
         now_ms = self._clock()
         held = await self._store.write(
@@ -384,6 +389,7 @@ class HandoffService:
     async def report_verdict(
         self, request: VerdictRequest, _key: str | None = None
     ) -> VerdictAnswer:
+        request = _by_token(request)
         key = (request.swarm_id, request.bead_id, request.claim_id)
         now_ms = self._clock()
         if request.verdict is not None:
@@ -406,6 +412,12 @@ class HandoffService:
         if request.released:
             self._noted_ms.pop(request.verifier, None)
         return VerdictAnswer(recorded=state != "void", state=state)
+
+
+def _by_token(request: V) -> V:
+    """With the name under which the verifier is recorded."""
+    name = verifier_name(CURRENT_ACTOR.get(), request.verifier)
+    return request if name == request.verifier else request.model_copy(update={"verifier": name})
 
 
 def _next_claim(tx: Transaction, now_ms: int, verifier: str) -> Claim | None:

@@ -62,6 +62,16 @@ def facts_of(server: DeploymentServer) -> Mapping[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
+def polling_at(servers: Iterable[DeploymentServer]) -> dict[str, frozenset[str]]:
+    """By swarm, the workers that wait for a task at these servers. An older version tells none."""
+    polling: dict[str, frozenset[str]] = {}
+    for server in servers:
+        told = facts_of(server).get("polling")
+        for swarm_id, names in told.items() if isinstance(told, dict) else ():
+            polling[swarm_id] = polling.get(swarm_id, frozenset()) | frozenset(map(str, names))
+    return polling
+
+
 def token_mark(digests: Sequence[bytes]) -> str | None:
     """Of the SHA-256 of the tokens that a server accepts for the same purpose. Sixteen bits: enough
     to see that two servers have different tokens, and no help for guessing one."""

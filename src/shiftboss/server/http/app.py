@@ -61,6 +61,8 @@ class App:
             scheme="http" if certificates is None else "https",
             needs_token=needs_token,
             clock=coordinator.clock,
+            public_url=self.forwarding.public_url,
+            is_proxied=self.forwarding.has_proxies,
         )
         coordinator.settings.add(self._load_tokens)
         coordinator.admissions.is_valid = self.guard.tokens.is_valid
@@ -79,6 +81,7 @@ class App:
 
     async def _load_tokens(self) -> None:
         self.guard.tokens.replace_named(await self.coordinator.store.read(lambda tx: tx.tokens()))
+        self.coordinator.changes.wake_readers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

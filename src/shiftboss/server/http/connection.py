@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Sized
 from typing import Any, Final, NamedTuple
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shiftboss.errors import HeadTooLarge, MalformedRequest, ShiftbossError, TooManyConnections
 from shiftboss.server.http.open_connections import OpenConnections, Phase
-from shiftboss.server.http.replies import Reply, problem_reply
+from shiftboss.server.http.replies import Reply, problem_reply, public_error
 
 # From the end of one request's headers to the end of the next one's. Legitimate requests are far
 # smaller, and a body that is a little too large still gets a reply that says so.
@@ -126,7 +128,7 @@ class Connection(HttpToolsProtocol):
     # -- refusals, before there is a request
 
     def send_400_response(self, msg: str) -> None:
-        self.refuse(self._refusal or MalformedRequest(msg))
+        self.refuse(self._refusal or _own_failure(sys.exception()) or MalformedRequest(msg))
 
     def refuse(self, error: ShiftbossError) -> None:
         """Send the error, and nothing after it. Requests that came before it are answered first:
@@ -189,6 +191,14 @@ class Connection(HttpToolsProtocol):
 
     def abort(self) -> None:
         self.transport.abort()
+
+
+def _own_failure(error: BaseException | None) -> ShiftbossError | None:
+    """Reading the request failed because of the server, such as for lack of memory. A client that
+    is told that its request is malformed would not send it again."""
+    if not isinstance(error, httptools.HttpParserCallbackError) or error.__context__ is None:
+        return None
+    return public_error(error.__context__, "reading a request")
 
 
 def _too_many_bytes() -> HeadTooLarge:

@@ -28,7 +28,7 @@ from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.forwarded import Forwarding
-from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX, Guard
+from shiftboss.server.http.guard import OPERATOR_PREFIX, STATIC_PREFIX, WEBHOOK_PREFIX, Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
@@ -41,6 +41,9 @@ from shiftboss.server.operations.swarms import (
     create_swarm,
     parse_create_swarm,
 )
+from shiftboss.server.web.change_stream import Changes
+from shiftboss.server.web.login import Login, Logout, Session
+from shiftboss.server.web.static_files import StaticFiles
 from shiftboss.store.acting import CURRENT_ACTOR
 
 SWARMS_PER_PAGE = 50
@@ -80,6 +83,19 @@ class Endpoints:
             Route("/health", self.health, methods=["GET"]),
             Route("/ready", self.ready, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
+            *self._page_routes(),
+        ]
+
+    def _page_routes(self) -> list[Route]:
+        coordinator, forwarding = self._coordinator, self._forwarding
+        static = StaticFiles()
+        return [
+            Route("/", static, methods=["GET"]),
+            Route(f"{STATIC_PREFIX}{{path:path}}", static, methods=["GET"]),
+            Route("/login", Login(coordinator, forwarding, static), methods=["GET", "POST"]),
+            Route("/logout", Logout(coordinator, forwarding), methods=["POST"]),
+            Route("/session", Session(coordinator, self._guard, self._started_at), methods=["GET"]),
+            Route("/changes", Changes(coordinator, self._guard, self._started_at), methods=["GET"]),
         ]
 
     async def create_swarm(self, request: Request) -> Response:
