@@ -20,6 +20,7 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
 │   ├── UnknownToken
+│   ├── DiffUnavailable
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
@@ -49,6 +50,7 @@ ShiftbossError
 │   ├── StalePolicy
 │   ├── ContractViolations
 │   ├── MergeConflict
+│   ├── HistoryIncomplete
 │   ├── WorkPaused
 │   ├── NotApproved
 │   └── RepoBlocked
@@ -247,6 +249,21 @@ class UnknownToken(NotFound):
             f"there is no valid token {name}",
             field="token",
             hint="`shiftboss token list` lists them",
+        )
+
+
+class DiffUnavailable(NotFound):
+    """The server cannot show the work of a task; a command on another machine may."""
+
+    code = "diff_unavailable"
+    title = "There is no difference to show"
+
+    def __init__(self, task_id: str, reason: str, command: str) -> None:
+        super().__init__(
+            f"the work of {task_id} cannot be shown: {reason}",
+            field="bead_id",
+            hint=f"`{command}`, on the machine that has its repository",
+            facts={"command": command},
         )
 
 
@@ -504,6 +521,23 @@ class ContractViolations(Conflict):
 class MergeConflict(Conflict):
     code = "merge_conflict"
     title = "The commits cannot be merged automatically"
+
+
+class HistoryIncomplete(Conflict):
+    """A state cannot be told from the events, because the first ones are deleted."""
+
+    code = "history_incomplete"
+    title = "The first events are deleted"
+
+    def __init__(self, swarm_id: str, first: int) -> None:
+        super().__init__(
+            f"the events of {swarm_id} before {first} are deleted, so its earlier states cannot be "
+            "told",
+            field="at",
+            hint="a server keeps events for --retention-days; its present state is in "
+            f"`shiftboss status {swarm_id}`",
+            facts={"first_event_id": first},
+        )
 
 
 class WorkPaused(Conflict):

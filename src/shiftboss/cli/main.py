@@ -34,6 +34,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "watch": "cli.commands.swarms.watch:watch",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
+        "replay": "cli.commands.swarms.replay:replay",
         "logs": "cli.commands.runs.logs:logs",
         "diff": "cli.commands.runs.diff:diff",
         "attach": "cli.commands.runs.attach:attach",

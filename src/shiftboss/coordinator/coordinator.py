@@ -154,7 +154,7 @@ class Coordinator:
             self.admissions,
         )
         self.receipts = ReceiptService(store, evidence)
-        self.history = HistoryService(store, state_folder)
+        self.history = HistoryService(store, evidence, state_folder)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)

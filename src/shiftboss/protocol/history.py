@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.fields import INTEGER_MAX, Answer
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
 from shiftboss.protocol.verdicts import Canary, Mutant, MutantTotals, TestTotals, Violation
 
 EVENTS_LISTED_MAX = 500
@@ -161,3 +161,61 @@ class LogAnswer(Answer):
     available: bool
     reason: str | None = None
     command: str
+
+
+class ReplaySwarmRequest(BusRequest):
+    """The swarm as it was after the event `at`, by default the last. `after` is the `next_after` of
+    another page of its tasks."""
+
+    at: EventId | None = None
+    after: Annotated[str, StringConstraints(max_length=128, pattern=NO_NUL)] = ""
+    limit: Annotated[int, Field(ge=1, le=2000)] = 2000
+
+
+class ReplayedTask(Answer):
+    """A task or a packet as it was. Members that nothing had been told about are left out."""
+
+    bead_id: str
+    title: str
+    status: str
+    column: str
+    state: str | None = None
+    worker: str | None = None
+    epoch: int = 0
+    milestone: str | None = None
+    depends_on: list[str] = Field(default=[])
+    waits_for: int = 0
+    failures: int | None = None
+    questions: int = 0
+    claim_id: int | None = None
+    in_review: bool = False
+    accepted_commit: str | None = None
+    landed: str | None = None
+
+
+class ReplayedWorker(Answer):
+    """`task` is what it worked on; None while it was idle."""
+
+    name: str
+    task: str | None = None
+    state: str | None = None
+    epoch: int | None = None
+
+
+class ReplayAnswer(Answer):
+    """`counts` are of all tasks, by column; `next_after` continues with more tasks. `lands`: the
+    swarm runs a plan, whose accepted work is to land. `holds` are the kinds of those of the whole
+    swarm. What was spent is not in the events: `dollars` is null."""
+
+    at: int
+    event: EventView | None
+    first_event_id: int
+    last_event_id: int
+    complete: bool
+    lands: bool
+    counts: dict[str, int]
+    tasks: list[ReplayedTask]
+    next_after: str | None = None
+    workers: list[ReplayedWorker]
+    holds: list[str]
+    dollars: float | None = None

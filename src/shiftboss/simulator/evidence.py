@@ -10,6 +10,7 @@ from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.diffs import WorkDiff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.statements import StatementBody
@@ -75,6 +76,9 @@ class SimulatedEvidence:
         return False
 
     async def work_since(self, repo: str, base: str, rev: str) -> WorkSinceBase | None:  # noqa: ARG002
+        return None
+
+    async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:  # noqa: ARG002
         return None
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002

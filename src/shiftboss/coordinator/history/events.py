@@ -9,7 +9,7 @@ from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.history import EventList, EventView, ListEventsRequest
-from shiftboss.rules.tasks.packets import packet_task_id
+from shiftboss.rules.tasks.event_fold import task_of_event
 from shiftboss.store.port import EventFilter, Transaction
 
 # One request looks at no more events, however few fit its filter.
@@ -71,13 +71,6 @@ def view(event: Event) -> EventView:
         kind=event.kind,
         at=event.at_ms,
         actor=event.actor,
-        bead_id=task_of(data),
+        bead_id=task_of_event(data),
         data=data,
     )
-
-
-def task_of(data: dict[str, Any]) -> str | None:
-    if data.get("packet_id") is not None:
-        return packet_task_id(data["packet_id"])
-    task_id: str | None = data.get("bead_id")
-    return task_id

@@ -57,6 +57,7 @@ class EvidenceProxy:
     is_on_branch = _forwarded(Evidence.is_on_branch)
     is_squash_of = _forwarded(Evidence.is_squash_of)
     work_since = _forwarded(Evidence.work_since)
+    diff = _forwarded(Evidence.diff)
     ci_report = _forwarded(Evidence.ci_report)
     restart_ci = _forwarded(Evidence.restart_ci)
     context_material = _forwarded(Evidence.context_material)

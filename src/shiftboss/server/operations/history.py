@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.protocol import history as calls
+from shiftboss.protocol.diffs import DiffAnswer, ShowDiffRequest
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 
@@ -38,6 +39,26 @@ HISTORY_OPERATIONS: dict[str, Operation] = {
         calls.LogAnswer,
         HistoryService.read_log,
         "Read what the agent of a task printed, as lines for people, a page at a time.",
+        Permission.READ,
+        reads=True,
+        service=_service,
+        is_tool=False,
+    ),
+    "replay_swarm": Operation(
+        calls.ReplaySwarmRequest,
+        calls.ReplayAnswer,
+        HistoryService.replay_swarm,
+        "Show the tasks and workers of a swarm as they were after one of its events.",
+        Permission.READ,
+        reads=True,
+        service=_service,
+        is_tool=False,
+    ),
+    "show_diff": Operation(
+        ShowDiffRequest,
+        DiffAnswer,
+        HistoryService.show_diff,
+        "Show the work of a task: of a claim, as it landed, or so far on its branch.",
         Permission.READ,
         reads=True,
         service=_service,
