@@ -36,6 +36,7 @@ def _body(title: str, text: str) -> VerticalScroll:
 class Prompt(ModalScreen[str | None]):
     """A line of text; None if the person has thought better of it."""
 
+    AUTO_FOCUS = "Input"
     DEFAULT_CSS = _CSS.format(name="Prompt")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "back")]
 
