@@ -6,10 +6,11 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+_Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
 class Lane:
@@ -22,43 +23,47 @@ class Lane:
         self._thread.start()
 
     async def run(self, function: Callable[[], T]) -> T:
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((function, outcome, loop))
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put((function, outcome))
         return await outcome
 
-    def end(self, seconds: float = 0.0) -> None:
-        """After what is queued; waits at most so long for it."""
+    def do(self, function: Callable[[], object]) -> None:
+        """Nobody waits for it."""
+        self._jobs.put((function, None))
+
+    def end(self, last: Callable[[], object] | None = None, seconds: float = 0.0) -> None:
+        """After what is queued, and what is done last; waits at most so long for it."""
+        if last is not None:
+            self.do(last)
         self._jobs.put(None)
         if seconds:
             self._thread.join(seconds)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            function, outcome, loop = job
+            function, outcome = job
             try:
                 result = function()
-            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-                _report(loop, outcome, None, error)
+            except Exception as error:  # noqa: BLE001 - raised where it is awaited
+                if outcome is not None:
+                    _call_in_loop_of(outcome, partial(_set_error, outcome, error))
             else:
-                _report(loop, outcome, result, None)
+                if outcome is not None:
+                    _call_in_loop_of(outcome, partial(_set_result, outcome, result))
 
 
-def _report(
-    loop: asyncio.AbstractEventLoop,
-    outcome: asyncio.Future[Any],
-    result: object,
-    error: BaseException | None,
-) -> None:
-    def settle() -> None:
-        if outcome.done():  # nobody waits for it any more
-            return
-        if error is None:
-            outcome.set_result(result)
-        else:
-            outcome.set_exception(error)
+def _set_result(outcome: asyncio.Future[Any], result: object) -> None:
+    if not outcome.done():  # else nobody waits for it any more
+        outcome.set_result(result)
 
+
+def _set_error(outcome: asyncio.Future[Any], error: Exception) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+
+
+def _call_in_loop_of(outcome: asyncio.Future[Any], settle: Callable[[], None]) -> None:
     try:
-        loop.call_soon_threadsafe(settle)
+        outcome.get_loop().call_soon_threadsafe(settle)
     except RuntimeError:
         pass  # the program has ended

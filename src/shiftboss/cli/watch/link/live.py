@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 # Changes within this time are drawn together.
 COALESCE_SECONDS: Final = 0.2
+# The header and the workers are about the whole swarm, and need not be newer than this.
+SWARM_SECONDS: Final = 1.0
 # Cards that are taken over between two looks at the keyboard.
 CARDS_PER_STEP: Final = 500
 TASKS_PER_REQUEST_MAX: Final = 500
@@ -53,6 +55,8 @@ class Live:
         self._lanes = {name: Lane(name) for name in ("board", "task", "act")}
         self._last_event_id = -1
         self._generation = 0
+        self._swarm_due = 0.0
+        self.shows_workers = False
 
     async def run(self) -> None:
         """Without end."""
@@ -75,7 +79,7 @@ class Live:
                 await asyncio.sleep(COALESCE_SECONDS)
         finally:
             feed.stop()
-            await self._close()
+            self._close()
 
     async def ask(self, function: Callable[[ServerSession], T], lane: str = "task") -> T:
         """What the function returns, which is called in a thread. Raises what it raises."""
@@ -85,12 +89,20 @@ class Live:
         return await chosen.run(lambda: function(session))
 
     def watch_swarm(self, swarm_id: str) -> None:
-        """Show another swarm."""
-        self.model.chosen = self.model.swarm_id = swarm_id
+        """Show another swarm. The inbox stays that of all, unless one was named."""
+        self.model.swarm_id = swarm_id
+        self.model.chosen = swarm_id if self.model.chosen else None
         self._generation += 1
         self.model.board.keep_only(())
         self.model.summary, self.model.is_loaded = None, False
         self.reload()
+
+    def show_workers(self, is_shown: bool) -> None:
+        """They are loaded only while somebody looks at them: there may be thousands."""
+        self.shows_workers = is_shown
+        if is_shown:
+            self._swarm_due = 0.0
+            self._request_swarm()
 
     def reload(self) -> None:
         self._pending.everything = True
@@ -99,7 +111,7 @@ class Live:
     def reload_after(self, swarm_id: str) -> None:
         """Something was decided in this swarm. With a server, its feed tells what has changed."""
         self._pending.inbox = True
-        self._pending.swarm = swarm_id == self.model.swarm_id
+        self._pending.swarm |= swarm_id == self.model.swarm_id
         self._pending.everything = self._pending.everything or self.model.is_offline
         self._wake.set()
 
@@ -119,7 +131,7 @@ class Live:
     def _connect(self, session: ServerSession) -> None:
         before, self.session = self.session, session
         if before is not session:
-            asyncio.get_running_loop().create_task(self._lanes["board"].run(before.close))
+            self._lanes["board"].do(before.close)
         self.model.lost, self.model.is_offline = None, session.is_offline
         self._last_event_id = -1
         self._pending.everything = True
@@ -159,10 +171,10 @@ class Live:
         model = self.model
         if pending.everything:
             model.swarms = await self.ask(loads.load_swarms, "board")
-            model.swarm_id = model.chosen or model.swarm_id or newest_with_work(model.swarms)
-        if (pending.everything or pending.swarm) and model.swarm_id:
+            model.swarm_id = model.swarm_id or model.chosen or newest_with_work(model.swarms)
+        if model.swarm_id and (pending.everything or (pending.swarm and self._is_swarm_due())):
             await self._load_swarm(model.swarm_id, pending)
-        if pending.everything or pending.inbox or pending.swarm:
+        if pending.everything or pending.inbox:
             items, total = await self.ask(loads.load_inbox(model.chosen), "board")
             model.inbox.replace(items, total)
             self._on_change()
@@ -171,11 +183,26 @@ class Live:
         elif pending.tasks:
             await self._load_cards(sorted(pending.tasks))
 
+    def _is_swarm_due(self) -> bool:
+        """If it is too early, it is loaded when it is time."""
+        early = self._swarm_due - time.monotonic()
+        if early <= 0:
+            return True
+        asyncio.get_running_loop().call_later(early, self._request_swarm)
+        return False
+
+    def _request_swarm(self) -> None:
+        self._pending.swarm = True
+        self._wake.set()
+
     async def _load_swarm(self, swarm_id: str, pending: _Pending) -> None:
         """The reload of a database in which nothing has happened ends here."""
-        summary, last_event_id, workers = await self.ask(loads.load_swarm(swarm_id), "board")
+        self._swarm_due = time.monotonic() + SWARM_SECONDS
+        summary, last_event_id = await self.ask(loads.load_swarm(swarm_id), "board")
         self.model.summary = summary
-        self.model.workers.replace(workers)
+        if self.shows_workers:
+            workers = await self.ask(loads.load_workers(swarm_id), "board")
+            self.model.workers.replace(workers)
         if self.model.is_loaded and last_event_id == self._last_event_id:
             pending.everything = False
         self._last_event_id = last_event_id
@@ -218,7 +245,8 @@ class Live:
             self._on_change()
             await asyncio.sleep(0)
 
-    async def _close(self) -> None:
-        self._lanes["board"].end()
-        for lane in self._lanes.values():
-            lane.end()
+    def _close(self) -> None:
+        """A database is released by the thread that has used it."""
+        self._lanes["board"].end(self.session.close, _CLOSE_SECONDS)
+        for name in ("task", "act"):
+            self._lanes[name].end()

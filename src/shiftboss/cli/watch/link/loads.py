@@ -24,7 +24,6 @@ class Page(NamedTuple):
 class SwarmLoad(NamedTuple):
     summary: Summary
     last_event_id: int
-    workers: Sequence[dict[str, Any]]
 
 
 def load_swarms(session: ServerSession) -> list[dict[str, Any]]:
@@ -36,8 +35,16 @@ def load_swarm(swarm_id: str) -> Callable[[ServerSession], SwarmLoad]:
     def load(session: ServerSession) -> SwarmLoad:
         status = parse_answer(session.client.get(swarm_path(swarm_id, "status")), "bus")
         usage = parse_answer(session.call("show_usage", swarm_id, after="", limit=1), "swarm")
-        workers = parse_answer(session.call("list_workers", swarm_id), "workers")["workers"]
-        return SwarmLoad(Summary.of(status, usage), int(status["last_event_id"]), workers)
+        return SwarmLoad(Summary.of(status, usage), int(status["last_event_id"]))
+
+    return load
+
+
+def load_workers(swarm_id: str) -> Callable[[ServerSession], list[dict[str, Any]]]:
+    def load(session: ServerSession) -> list[dict[str, Any]]:
+        document = session.call("list_workers", swarm_id)
+        workers: list[dict[str, Any]] = parse_answer(document, "workers")["workers"]
+        return workers
 
     return load
 

@@ -33,6 +33,7 @@ def load_log(
             bead_id=task_id,
             epoch=epoch,
             after=cursor,
+            tail=cursor is None,
             limit=LINES_PER_READ,
         )
         return log_part(parse_answer(document, "lines"))

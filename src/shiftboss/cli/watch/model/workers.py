@@ -49,7 +49,7 @@ def worker_segments(worker: Members, now_ms: int, width: int) -> list[Segment]:
     status = str(worker.get("status") or "")
     context = worker.get("context_usage")
     lease = worker.get("lease_expires_at")
-    rest = max(width - _NAME_CELLS - _STATUS_CELLS - _TASK_CELLS - 27, 0)
+    rest = max(width - _NAME_CELLS - _STATUS_CELLS - _TASK_CELLS - 23, 0)
     step = worker.get("step") or worker.get("substate") or worker.get("milestone") or ""
     gap = segment("", 1)
     return [
@@ -89,6 +89,6 @@ def workers_head(width: int) -> list[Segment]:
         ("LEASE", 6),
         (" CTX", 5),
         ("  COST", 8),
-        ("STEP", max(width - _NAME_CELLS - _STATUS_CELLS - _TASK_CELLS - 27, 0)),
+        ("STEP", max(width - _NAME_CELLS - _STATUS_CELLS - _TASK_CELLS - 23, 0)),
     )
     return [segment(name, cells, "dim") for name, cells in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import ClassVar, Final
 
 from textual.app import App
@@ -73,6 +74,9 @@ class WatchApp(App[None]):
     def _draw(self) -> None:
         self._is_drawing = False
         self.main.draw()
+        if self.model.is_loaded and not gc.get_freeze_count():
+            # Else looking for garbage among ten thousand cards stops the screen for 50 ms.
+            gc.freeze()
 
     def action_view(self, name: str) -> None:
         self.main.show_view(name)

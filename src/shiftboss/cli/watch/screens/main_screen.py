@@ -39,7 +39,7 @@ class MainScreen(Screen[None]):
 
     def __init__(self, live: Live) -> None:
         super().__init__()
-        self.model = live.model
+        self._live, self.model = live, live.model
         self.view = "board"
         self.target: Target | None = None
         self._message_until = 0.0
@@ -76,6 +76,7 @@ class MainScreen(Screen[None]):
 
     def show_view(self, name: str) -> None:
         self.view = name
+        self._live.show_workers(name == "workers")
         self.query_one(ContentSwitcher).current = name
         self.focused_view.focus()
         self.draw()

@@ -51,7 +51,7 @@ def _heading(title: str, width: int) -> Text:
 def _parts(
     facts: TaskFacts, at: datetime, width: int
 ) -> list[tuple[str, Sequence[RenderableType]]]:
-    claim = facts.handoff["claim"] if facts.handoff and facts.handoff.get("claim") else None
+    claim = facts.handoff.get("last_claim") if facts.handoff else None
     return [
         ("", _summary(facts, at)),
         ("why", reason_lines(list(facts.reasons), with_task=False)),
