@@ -32,6 +32,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     "Watch": {
         "open": "cli.commands.server.open_page:open_page",
         "status": "cli.commands.swarms.status:status",
+        "watch": "cli.commands.swarms.watch:watch",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
         "replay": "cli.commands.swarms.replay:replay",
