@@ -94,9 +94,13 @@ async def listed(coordinator: Coordinator) -> list[NotificationView]:
 
 
 async def until_state(coordinator: Coordinator, state: str, count: int = 1) -> None:
-    async with asyncio.timeout(10):
-        while [each.state for each in await listed(coordinator)].count(state) != count:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - what changes is in the database
+    states: list[str] = []
+    for _ in range(1000):
+        states = [each.state for each in await listed(coordinator)]
+        if states.count(state) == count:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not {count} {state}: {states}")
 
 
 async def test_a_question_is_sent_once_signed_and_with_its_command(setup: Setup) -> None:
