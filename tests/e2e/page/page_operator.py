@@ -53,6 +53,22 @@ class Operator:
         self.bus("ack_task", swarm_id, name=worker, bead_id=task["bead_id"])
         return str(task["bead_id"])
 
+    def ask(self, swarm_id: str, worker: str, question: str) -> None:
+        """The worker is blocked, and asks."""
+        message = {
+            "type": "blocked",
+            "worker_id": worker,
+            "timestamp": "2026-01-05T10:00:00Z",
+            "payload": {"question": question, "contact": "operator"},
+        }
+        self.bus("send_message", swarm_id, message=message)
+
+    def answer(self, swarm_id: str, answer: str) -> None:
+        """Answer the only open question."""
+        [question] = self.bus("list_questions", swarm_id, only_open=True)["questions"]
+        number = question["question_id"]
+        self.bus("answer_question", swarm_id, question_id=number, answer=answer)
+
     def login_link(self) -> str:
         return str(self.operate("create_login")["url"])
 

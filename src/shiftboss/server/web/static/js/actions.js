@@ -5,7 +5,7 @@ import { action } from "./api.js";
 import { dollars } from "./format.js";
 
 /**
- * An action: `{ id, label, tone, done, ask, ids, run(value) }`. `ask` describes what has to be typed or confirmed
+ * An action: `{ id, icon, label, tone, done, ask, ids, run(value) }`. `ask` describes what has to be typed or confirmed
  * first (see `ask` of shell/dialogs.js); `done` is what is said when the server has done it.
  */
 
@@ -23,7 +23,7 @@ const operate = (path, body) => () => action(`/operator/${path}`, body);
 
 export function answerQuestion(item) {
   return {
-    id: "answer", label: "Send answer", tone: "primary", done: "Answered",
+    id: "answer", icon: "question", label: "Send answer", tone: "primary", done: "Answered",
     ask: { title: "Answer the question", text: item.text, label: "Answer", button: "Send answer" },
     run: (answer) => action("/bus/answer_question", { swarm_id: item.swarm_id, question_id: item.question_id, answer }),
   };
@@ -32,7 +32,7 @@ export function answerQuestion(item) {
 export function decideScope(item, isGranted) {
   const base = { swarm_id: item.swarm_id, request_id: item.request_id, granted: isGranted };
   return {
-    id: isGranted ? "grant" : "refuse", label: isGranted ? "Grant" : "Refuse", tone: isGranted ? "primary" : "", needs: "operate",
+    id: isGranted ? "grant" : "refuse", icon: isGranted ? "check" : "cross", label: isGranted ? "Grant" : "Refuse", tone: isGranted ? "primary" : "", needs: "operate",
     done: isGranted ? "Granted" : "Refused",
     ask: isGranted ? null : { title: "Refuse these files", text: (item.paths ?? []).join(", "), label: "Reason (the worker reads it)", isRequired: false, button: "Refuse" },
     run: (decision) => action("/operator/decide_scope", { ...base, ...(decision && { decision }) }),
@@ -41,23 +41,23 @@ export function decideScope(item, isGranted) {
 
 export function approve(item) {
   const commit = item.commit && { commit: item.commit };
-  return { id: "approve", label: "Approve", tone: "primary", needs: "operate", done: "Approved", run: operate("approve", { ...taskOf(item), ...commit }) };
+  return { id: "approve", icon: "check", label: "Approve", tone: "primary", needs: "operate", done: "Approved", run: operate("approve", { ...taskOf(item), ...commit }) };
 }
 
 export function reject(item) {
   return {
-    id: "reject", label: "Reject", tone: "danger", needs: "operate", done: "Rejected",
+    id: "reject", icon: "cross", label: "Reject", tone: "danger", needs: "operate", done: "Rejected",
     ask: { title: "Reject this work", label: "Reason (the next attempt reads it)", button: "Reject", tone: "danger" },
     run: (reason) => action("/operator/reject", { ...taskOf(item), reason, ...(item.commit && { commit: item.commit }) }),
   };
 }
 
 export function retryTask(item) {
-  return { id: "retry", label: "Try again", tone: "", done: "Queued again", run: () => action("/bus/retry_task", taskOf(item)) };
+  return { id: "retry", icon: "retry", label: "Try again", tone: "", done: "Queued again", run: () => action("/bus/retry_task", taskOf(item)) };
 }
 
 export function retryClaim(item) {
-  return { id: "retry_claim", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
+  return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
 }
 
 /** `check`: one that failed, as `list_task_claims` has it. */
@@ -71,7 +71,7 @@ export function waiveCheck(item, check) {
 
 export function cancelTask(item) {
   return {
-    id: "cancel", label: "Cancel task", tone: "danger", done: "Cancelled",
+    id: "cancel", icon: "cancelled", label: "Cancel task", tone: "danger", done: "Cancelled",
     ask: { title: "Cancel this task", text: "Tasks that depend on it wait until it is tried again, or until they are cancelled too.", label: "Reason", button: "Cancel task", tone: "danger" },
     run: (reason) => action("/bus/cancel_task", { ...taskOf(item), reason }),
   };
@@ -80,14 +80,14 @@ export function cancelTask(item) {
 export function pause(item) {
   const what = item.bead_id ? "this task" : "the run";
   return {
-    id: "pause", label: item.bead_id ? "Pause task" : "Pause run", tone: "", done: "Paused",
+    id: "pause", icon: "paused", label: item.bead_id ? "Pause task" : "Pause run", tone: "", done: "Paused",
     ask: { title: `Pause ${what}`, text: "What is at work goes on; nothing new is handed out.", label: "Reason", button: "Pause" },
     run: (reason) => action("/bus/pause_swarm", { ...taskOf(item), reason }),
   };
 }
 
 export function resume(item) {
-  return { id: "resume", label: item.bead_id ? "Resume task" : "Resume run", tone: "primary", needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
+  return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone: "primary", needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
 }
 
 export function raiseBudget(item) {
@@ -97,7 +97,7 @@ export function raiseBudget(item) {
   const text = limit == null ? "" : `${amount(spent)} of ${amount(limit)} are spent.`;
   const isOfTask = item.budget ? item.budget.scope === "task" : Boolean(item.bead_id);
   return {
-    id: "budget", label: item.budget ? "Raise budget" : "Set budget", tone: item.budget ? "primary" : "", needs: "operate", done: "Budget set",
+    id: "budget", icon: "money", label: item.budget ? "Raise budget" : "Set budget", tone: item.budget ? "primary" : "", needs: "operate", done: "Budget set",
     ask: { title: isOfTask ? "Budget of the task" : "Budget of the run", text, label: isMoney ? "New limit in dollars" : "New limit in tokens", type: "number", button: "Set budget" },
     run: (value) => action("/operator/set_budget", {
       swarm_id: item.swarm_id, ...(isOfTask && { bead_id: item.bead_id }),
@@ -108,7 +108,7 @@ export function raiseBudget(item) {
 
 export function resetWorker(swarm, name) {
   return {
-    id: "reset", label: "Reset worker", tone: "danger", done: "Reset",
+    id: "reset", icon: "retry", label: "Reset worker", tone: "danger", done: "Reset",
     ask: { title: `Reset ${name}`, text: "Its task goes back to the queue.", button: "Reset", tone: "danger" },
     run: () => action("/bus/reset_worker", { swarm_id: swarm, worker_name: name }),
   };

@@ -103,8 +103,10 @@ async function start() {
     event.preventDefault();
     document.getElementById("main").focus();
   });
-  ctx.session = await store.loadSession().catch(() => null);
-  showLogin(ctx.session);
+  ctx.ready = store.loadSession().catch(() => null).then((session) => {
+    ctx.session = session;
+    showLogin(session);
+  });
   store.onChange = (change) => stage.update(change);
   window.addEventListener("hashchange", () => stage.show());
   bindKeys(keys);

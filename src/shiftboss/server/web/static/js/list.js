@@ -51,13 +51,14 @@ export class VirtualList {
     return this._items;
   }
 
-  setItems(items, { changed = null } = {}) {
+  /** `marksNew`: rows that were not there before are marked. */
+  setItems(items, { marksNew = true } = {}) {
     const anchor = this._anchor();
     const known = this._indexes;
     this._items = items;
     this._measure();
     this._hold(anchor);
-    this._draw({ known, changed });
+    this._draw({ known: marksNew ? known : null, isUpdate: true });
   }
 
   _measure() {
@@ -125,7 +126,7 @@ export class VirtualList {
     return low;
   }
 
-  _draw({ known = null, changed = undefined } = {}) {
+  _draw({ known = null, isUpdate = false } = {}) {
     const { scrollTop, clientHeight } = this._scroller;
     if (clientHeight === 0) return;
     const top = scrollTop - this._shift;
@@ -135,9 +136,9 @@ export class VirtualList {
     for (let index = first; index <= last; index++) {
       const key = this._options.key(this._items[index]);
       gone.delete(key);
-      this._drawRow(key, index, known, changed);
+      this._drawRow(key, index, known, isUpdate);
     }
-    for (const [key, row] of gone) this._drop(key, row, first, last);
+    for (const [key, row] of gone) this._drop(key, row);
   }
 
   /** A focused row that scrolled out of sight stays: the keyboard must not lose its place. */
@@ -153,13 +154,13 @@ export class VirtualList {
     if (hadFocus) this._options.onLostFocus?.(row.vlistIndex);
   }
 
-  _drawRow(key, index, known, changed) {
+  _drawRow(key, index, known, isUpdate) {
     const item = this._items[index];
     let row = this._rows.get(key);
     if (!row) {
       row = this._createRow(key, item);
       if (known?.size && !known.has(key)) this._mark(row);
-    } else if (changed !== undefined && row.vlistItem !== item) {
+    } else if (isUpdate && row.vlistItem !== item) {
       this._options.update(row.firstChild, item);
     }
     row.vlistItem = item;

@@ -29,7 +29,7 @@ export function createCard(card, swarm) {
     worker: foreign("span.card-worker.one-line", null, ""),
     attempt: h("span.quiet"),
     context: meter("Context"),
-    cost: h("span.number"),
+    cost: h("span.card-cost.number"),
     age: h("time.number"),
     answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, "Answer"),
   };
@@ -88,7 +88,7 @@ function setCi(element, state) {
 
 function setContext(element, card) {
   const usage = card.context_usage;
-  element.hidden = usage == null || !["running", "verifying", "needs_you"].includes(card.column);
+  element.hidden = usage == null || !["running", "verifying"].includes(card.column);
   if (!element.hidden) {
     const words = `Context ${percent(usage)} full`;
     setMeter(element, usage, words, usage >= CONTEXT_HIGH ? "amber" : "");

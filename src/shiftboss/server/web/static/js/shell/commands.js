@@ -46,11 +46,11 @@ function ofSelection(ctx, selection) {
   const group = card.title || card.bead_id;
   const actions = allowed(taskActions(swarm, card), ctx.store.state.session);
   return [
-    { group, label: "Open task", icon: "chevron", keys: "enter", run: () => ctx.navigate(taskLink(swarm, card.bead_id)) },
+    { group, label: "Open task", icon: "open", keys: "enter", run: () => ctx.navigate(taskLink(swarm, card.bead_id)) },
     ...actions.map((each) => entryOf(each, group, ctx, [card.bead_id])),
-    { group, label: "Show diff", icon: "chevron", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "diff")) },
-    { group, label: "Show log", icon: "chevron", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "log")) },
-    { group, label: "Copy the task's id", detail: card.bead_id, icon: "chevron", run: () => copy(ctx, card.bead_id) },
+    { group, label: "Show diff", icon: "diff", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "diff")) },
+    { group, label: "Show log", icon: "events", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "log")) },
+    { group, label: "Copy the task's id", detail: card.bead_id, icon: "copy", run: () => copy(ctx, card.bead_id) },
   ];
 }
 
@@ -61,7 +61,7 @@ function ofSwarm(ctx) {
 }
 
 function entryOf(each, group, ctx, ids) {
-  return { group, label: each.label, icon: "chevron", tone: each.tone === "danger" ? "red" : "accent", run: () => perform(each, ctx, { ids }) };
+  return { group, label: each.label, icon: each.icon, tone: each.tone === "danger" ? "red" : "quiet", run: () => perform(each, ctx, { ids }) };
 }
 
 function places(go) {

@@ -17,6 +17,7 @@ const ROW = 48;
 const SMALL_ROW = 96;
 const CONTEXT_HIGH = 0.7;
 const ORDER = { executing: 0, pending: 1, polling: 2, idle: 3 };
+const BY_STATE = { blocked: ["needs_you", "red", "Blocked"], verifying: ["verifying", "plain", "Verifying"], self_review: ["verifying", "plain", "Verifying"] };
 const LOOKS = {
   executing: ["running", "plain", "At work"], pending: ["waiting", "plain", "Starting"], polling: ["clock", "quiet", "Waits for work"], idle: ["paused", "quiet", "Idle"],
 };
@@ -121,7 +122,7 @@ function createRow(worker, swarm) {
 
 function updateRow(element, worker, swarm) {
   const { parts } = element;
-  const [shape, tone, word] = worker.state === "BLOCKED" ? ["needs_you", "red", "Blocked"] : LOOKS[worker.status] ?? ["waiting", "quiet", worker.status];
+  const [shape, tone, word] = BY_STATE[worker.state] ?? LOOKS[worker.status] ?? ["waiting", "quiet", worker.status];
   setText(parts.agent, [worker.agent, worker.model].filter(Boolean).join(" · "));
   if (parts.state.dataset.word !== word) {
     parts.state.dataset.word = word;
