@@ -11,6 +11,7 @@ from typing import Any, Final
 # Keeps the line breaks of the paragraph that it begins.
 _AS_IT_STANDS: Final = "\b"
 _EXAMPLES: Final[dict[str, str]] = {
+    "open": "shiftboss open login",
     "init": "shiftboss init --server https://boss.example.com --token-file ~/.boss-token",
     "demo": "shiftboss demo --keep",
     "doctor": "shiftboss doctor",

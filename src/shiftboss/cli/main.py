@@ -30,6 +30,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "demo": "demo.command:demo",
     },
     "Watch": {
+        "open": "cli.commands.server.open_page:open_page",
         "status": "cli.commands.swarms.status:status",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",

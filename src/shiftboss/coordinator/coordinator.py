@@ -12,7 +12,6 @@ from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
-from shiftboss.coordinator.board.change_feed import ChangeFeed
 from shiftboss.coordinator.board.service import BoardService
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
@@ -128,8 +127,7 @@ class Coordinator:
         self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
         self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
-        self.changes = ChangeFeed(hub)
-        self.board = BoardService(store, clock, hub, self.changes)
+        self.board = BoardService(store, clock, hub)
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
         self.bus = BusService(
@@ -142,6 +140,7 @@ class Coordinator:
             self.admissions,
             find_task,
             everybody_reopens=spawning.open_to_all,
+            on_step=self.board.changes.note_heartbeat,
         )
         self.handoffs = HandoffService(
             store,
@@ -196,8 +195,13 @@ class Coordinator:
             self.check_health,
             (self.everywhere, self.on_leader),
         )
+        self._tell_about_itself(verifies=verifies)
+        self._exit = AsyncExitStack()
+
+    def _tell_about_itself(self, *, verifies: bool) -> None:
+        """What the other servers and the operator learn of this one."""
         self.presence.facts |= {
-            "schema": lambda: store.schema_version,
+            "schema": lambda: self.store.schema_version,
             "verifies": lambda: verifies,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
@@ -211,7 +215,6 @@ class Coordinator:
         self.settings.add(self.presence.renew_if_changed)
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
         self.deployment.credentials = self._credential_lines
-        self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self._open()
@@ -302,7 +305,7 @@ class Coordinator:
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
-        self.changes.reload()
+        self.board.changes.reload()
         self._after_commit.catch_up()
         self._swarm_completion.catch_up()
 

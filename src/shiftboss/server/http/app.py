@@ -81,7 +81,7 @@ class App:
 
     async def _load_tokens(self) -> None:
         self.guard.tokens.replace_named(await self.coordinator.store.read(lambda tx: tx.tokens()))
-        self.coordinator.changes.wake_readers()
+        self.coordinator.board.changes.wake_readers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

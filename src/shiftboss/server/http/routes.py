@@ -185,7 +185,11 @@ class _Events:
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
         is_admitted = partial(
-            self._guard.still_admits, scope["method"], scope["path"], scope["headers"]
+            self._guard.still_admits,
+            scope["method"],
+            scope["path"],
+            scope["headers"],
+            CURRENT_ACTOR.get(),
         )
         stream = EventStream(self._coordinator, swarm_id, since, send, is_admitted)
         # HEAD wants only the headers.
