@@ -355,8 +355,8 @@ class BusTransaction(Protocol):
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
-    ) -> None:
-        """Close the open questions of an attempt that has ended."""
+    ) -> int:
+        """Close the open questions of an attempt that has ended, and of those before; how many."""
         ...
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from shiftboss.coordinator.bus.withdrawals import withdraw_questions
 from shiftboss.coordinator.handoffs.ownership import try_reserve
 from shiftboss.coordinator.handoffs.refusals import note_refusal, reason_of
 from shiftboss.errors import OwnershipOverlap, UnknownSwarm, UnknownTask, UnknownWorker
@@ -347,7 +348,7 @@ def close_assignment(
     # Under a contract, a question can be open while its worker continues.
     has_asked = assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None
     if has_asked and not keep_questions:
-        tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
+        withdraw_questions(tx, assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 
 def void_claim(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
