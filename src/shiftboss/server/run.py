@@ -39,6 +39,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
+from shiftboss.notifications.settings_source import SettingsSource
 from shiftboss.protocol.deployment.sessions import CreateLoginRequest
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.access.actors import OPERATOR
@@ -123,6 +124,8 @@ class ServerSettings(NamedTuple):
     # Where clients reach the server, and the proxies whose X-Forwarded headers are believed.
     public_url: str | None = None
     behind_proxy: Sequence[str] = ()
+    # Notify the desktop that the server was started from, if there are no settings for that.
+    desktop_notifications: bool = False
     # For tests: the seconds of the phases of a connection.
     phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.
@@ -370,6 +373,7 @@ def _app(
         verifies=settings.verifies,
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
+        notify=SettingsSource(folder, desktop=settings.desktop_notifications),
         state_folder=folder,
     )
     app = App(
@@ -381,6 +385,7 @@ def _app(
         forwarding,
         needs_token=settings.requires_tokens,
     )
+    app.monitor.evidence_starts = lambda: evidence.starts
     presence = coordinator.presence
     presence.address = settings.public_url or address
     coordinator.sessions.address = settings.public_url or local_address
@@ -423,6 +428,7 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
         reloads.add(name, reload)
     reloads.add("tokens", TokenReload(app.guard.tokens.replace_given, shared, operator))
     reloads.add("policy", app.coordinator.policies.put_file)
+    reloads.add("notifications", app.coordinator.notifications.channels.reload)
     reloads.add("record of this server", partial(_renew_presence, app.coordinator.presence))
     return reloads
 
@@ -435,6 +441,7 @@ async def _renew_presence(presence: Presence) -> Sequence[str]:
 
 def _serving(settings: ServerSettings, app: App) -> Serving:
     open_connections = OpenConnections(settings.limits, time.monotonic)
+    app.monitor.open_connections = lambda: open_connections.count
     if settings.uses_fast_path:
         serving = fast_serving(app, open_connections, settings.database_folder)
     else:

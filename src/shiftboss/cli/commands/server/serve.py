@@ -18,6 +18,7 @@ from shiftboss.cli.commands.server.serve_options import (
     ClockSkewMax,
     ConnectionsMax,
     Db,
+    DesktopNotifications,
     EndsWithInput,
     Host,
     KeyFileOption,
@@ -100,6 +101,7 @@ def serve(
     secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
     any_port_if_taken: AnyPortIfTaken = False,
+    desktop_notifications: DesktopNotifications = False,
 ) -> None:
     """Run the server until Ctrl-C.
 
@@ -147,6 +149,7 @@ def serve(
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
+        desktop_notifications=desktop_notifications,
         tls_cert=tls_cert,
         tls_key=tls_key,
         public_url=public_url,
