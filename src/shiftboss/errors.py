@@ -20,6 +20,7 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
 │   ├── UnknownToken
+│   ├── UnknownNotification
 │   ├── DiffUnavailable
 │   └── UnknownPath
 ├── MethodNotAllowed        405
@@ -249,6 +250,18 @@ class UnknownToken(NotFound):
             f"there is no valid token {name}",
             field="token",
             hint="`shiftboss token list` lists them",
+        )
+
+
+class UnknownNotification(NotFound):
+    code = "unknown_notification"
+    title = "There is no such notification"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"there is no notification {number} on this channel",
+            field="number",
+            hint="`shiftboss notify list` lists them",
         )
 
 
@@ -565,6 +578,18 @@ class Unauthorized(ShiftbossError):
     code = "unauthorized"
     status = 401
     title = "A token is required"
+
+
+class LoginCodeInvalid(Unauthorized):
+    code = "login_code_invalid"
+    title = "The login link is not valid"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this login link is not valid: it was used before, or is older than ten minutes",
+            field="code",
+            hint="get a new one with `shiftboss open`",
+        )
 
 
 class LeadershipLost(ShiftbossError):

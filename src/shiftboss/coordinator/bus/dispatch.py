@@ -23,6 +23,7 @@ from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint, next_epoch
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 # How many free workers are looked at for one whose poll is parked.
@@ -157,6 +158,7 @@ def assign(
 
     `order` is the orchestrator's message, if the orchestrator chose the worker.
     """
+    _measure_wait(tx, task, now_ms)
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
         _take_over(tx, former, now_ms)
@@ -201,6 +203,15 @@ def assign(
         task_id=task.task_id,
     )
     return assignment
+
+
+def _measure_wait(tx: Transaction, task: Task, now_ms: int) -> None:
+    """A task that was never queued found a free worker at once. One whose offer is taken over was
+    measured with the offer."""
+    if task.status == "queued":
+        tx.measure(Measure.DISPATCH_WAIT, (now_ms - task.updated_at_ms) / 1000)
+    elif task.status == "open":
+        tx.measure(Measure.DISPATCH_WAIT, 0.0)
 
 
 def _with_answers(tx: Transaction, task: Task) -> Task:
@@ -316,6 +327,7 @@ def end_attempt(
 
 
 def _add_attempt_ended(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+    tx.measure(Measure.ATTEMPTS_ENDED, 1, reason)
     tx.add_event(
         assignment.swarm_id,
         EventKind.ATTEMPT_ENDED,

@@ -6,6 +6,7 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
 from shiftboss.rules.access.roles import Permission
+from shiftboss.server.operations.board import BOARD_OPERATIONS
 from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
 from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATIONS
 from shiftboss.server.operations.handoffs import HANDOFF_OPERATIONS
@@ -171,4 +172,5 @@ BUS_OPERATIONS: dict[str, Operation] = {
     **RUN_OPERATIONS,
     **HISTORY_OPERATIONS,
     **DEPLOYMENT_OPERATIONS,
+    **BOARD_OPERATIONS,
 }
