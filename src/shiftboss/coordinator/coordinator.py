@@ -204,7 +204,7 @@ class Coordinator:
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
             # The only server on a database has nobody to tell.
-            "polling": lambda: hub.polling_here() if store.shared else None,
+            "polling": lambda: self.hub.polling_here() if self.store.shared else None,
         }
         self.presence.on_seen = self._note_polling
         # The last one: it tells what the others have read.
