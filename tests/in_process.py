@@ -28,6 +28,7 @@ OPERATOR_TOKEN = "operators-token"
 class InProcessReply(NamedTuple):
     status: int
     body: bytes
+    headers: Mapping[str, str] = {}
 
     @property
     def answer(self) -> Any:
@@ -134,7 +135,7 @@ class InProcessServer:
         content_left = [content]
         path, _, query = target.partition("?")
         lines = [(b"host", b"127.0.0.1"), (b"content-length", b"%d" % len(content))]
-        if content:
+        if content and "content_type" not in (headers or {}):
             lines.append((b"content-type", b"application/json"))
         if token is not None:
             lines.append((b"authorization", f"Bearer {token}".encode()))
@@ -154,5 +155,7 @@ class InProcessServer:
             send,
         )
         return InProcessReply(
-            sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+            sent[0]["status"],
+            b"".join(message.get("body", b"") for message in sent),
+            {name.decode(): value.decode() for name, value in sent[0]["headers"]},
         )

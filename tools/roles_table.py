@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from shiftboss.rules.access.roles import is_allowed
-from shiftboss.server.operations.access_table import ROLES, permissions_needed
+from shiftboss.server.operations.access_table import ROLES, may_ask, permissions_needed
 from tools.lock_file import ROOT
 
 REFERENCE: Final = Path(ROOT) / "docs" / "reference.md"
@@ -21,7 +20,7 @@ def roles_table() -> str:
         f"|---|---|{'---|' * len(ROLES)}",
     ]
     for request, permission in permissions_needed():
-        cells = ["yes" if is_allowed(role, permission) else "no" for role in ROLES]
+        cells = ["yes" if may_ask(role, request, permission) else "no" for role in ROLES]
         lines.append(f"| `{request}` | {permission.value} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -9,9 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.deployment.sessions import SESSION_MS
+from shiftboss.protocol.deployment.sessions import CreateLoginRequest
 from shiftboss.protocol.deployment.tokens import CreateTokenRequest, RevokeTokenRequest
+from shiftboss.rules.access.actors import OPERATOR
 from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.opening import store_at
 from tests.in_process import ManualClock
 from tests.listener import Listener
@@ -29,10 +33,13 @@ class Reached(NamedTuple):
 
     async def status(self, token: str) -> int:
         """Of the same bytes each time, on one connection."""
+        return await self.status_with(f"Authorization: Bearer {token}")
+
+    async def status_with(self, header: str) -> int:
         body = b'{"swarm_id":"default"}'
         head = (
             "POST /bus/get_status HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+            f"{header}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
@@ -106,3 +113,27 @@ async def test_the_cache_is_really_used(reached: Reached, monkeypatch: pytest.Mo
         await reached.status(token)
     expected = [False, True, True] if reached.has_fast_path else []
     assert [cached is not None for cached in found] == expected
+
+
+async def test_a_cookie_counts_on_both_paths_until_its_session_ends(reached: Reached) -> None:
+    sessions = reached.coordinator.sessions
+    CURRENT_ACTOR.set(OPERATOR)
+    link = await sessions.create_login(CreateLoginRequest())
+    new = await sessions.log_in(link.code)
+    header = f"Cookie: shiftboss_session={new.secret}"
+    foreign = f"{header}\r\nOrigin: http://evil.example"
+    for _ in range(3):
+        assert await reached.status_with(header) == 200
+        assert await reached.status_with(foreign) == 403
+    await reached.coordinator.tokens.revoke_token(RevokeTokenRequest(token=new.token.token_id))
+    assert await reached.status_with(header) == 401
+
+
+async def test_a_cookie_in_the_cache_expires(reached: Reached) -> None:
+    sessions = reached.coordinator.sessions
+    CURRENT_ACTOR.set(OPERATOR)
+    new = await sessions.log_in((await sessions.create_login(CreateLoginRequest())).code)
+    header = f"Cookie: shiftboss_session={new.secret}"
+    assert await reached.status_with(header) == 200
+    reached.clock.now_ms += SESSION_MS
+    assert await reached.status_with(header) == 401

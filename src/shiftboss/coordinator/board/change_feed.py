@@ -164,6 +164,11 @@ class ChangeFeed:
             self._hub.unwatch()
             self._forget()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is kept for a frame."""
+        return self._timer is None and not (self._batches or self._heartbeats)
+
     def wake_readers(self) -> None:
         """The tokens have changed: some may have lost their access."""
         for reader in self._readers:

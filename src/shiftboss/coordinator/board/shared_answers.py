@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from shiftboss.coordinator.board.change_feed import ChangeFeed
@@ -41,7 +42,14 @@ class SharedAnswers:
             self._drop_old()
         made = asyncio.ensure_future(make())
         self._answers[key] = _Shared(self._feed.frames, made)
+        made.add_done_callback(partial(self._drop_failed, key))
         return (await asyncio.shield(made))[0]
+
+    def _drop_failed(self, key: str, made: asyncio.Future[Made]) -> None:
+        shared = self._answers.get(key)
+        is_failed = made.cancelled() or made.exception() is not None
+        if is_failed and shared is not None and shared.made is made:
+            del self._answers[key]
 
     def _drop_old(self) -> None:
         current = self._feed.frames

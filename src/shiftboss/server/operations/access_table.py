@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.rules.access.roles import Permission, Role
+from shiftboss.rules.access.roles import Permission, Role, is_allowed
 from shiftboss.server.operations.authorization import ASSIGN_PERMISSION
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
@@ -21,6 +21,13 @@ ROLES: Final = (
     Role.OPERATOR,
     Role.ANYBODY,
 )
+
+
+def may_ask(role: Role, request: str, permission: Permission) -> bool:
+    """Somebody without a token of their own is refused by every operation of the operator."""
+    if role is Role.ANYBODY and request.startswith("POST /operator/"):
+        return False
+    return is_allowed(role, permission)
 
 
 def permissions_needed() -> Iterator[tuple[str, Permission]]:
