@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from shiftboss.coordinator.board.cards import listing
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.invariants.events import fold_swarm, is_complete_log, state_equals_fold
 from shiftboss.coordinator.invariants.facts import all_swarm_ids, read_swarm
+from shiftboss.protocol.board.cards import ListCardsRequest
+from shiftboss.rules.tasks.folded_columns import columns_of
 from shiftboss.store.port import Transaction
 
 
@@ -17,8 +20,27 @@ class Checked(Protocol):
 
 
 async def check_fold(fixture: Checked) -> None:
-    if not fixture.writes_rows:
-        assert await fixture.coordinator.store.read(_broken) == []
+    if fixture.writes_rows:
+        return
+    store = fixture.coordinator.store
+    assert await store.read(_broken) == []
+    assert await store.read(_other_columns) == []
+
+
+def _other_columns(tx: Transaction) -> list[tuple[str, object, object]]:
+    """A replay of all events shows the columns of the board: where it does not."""
+    other: list[tuple[str, object, object]] = []
+    for swarm_id in all_swarm_ids(tx):
+        facts = read_swarm(tx, swarm_id)
+        if facts is None or not is_complete_log(facts):
+            continue
+        lands = tx.plan_run(swarm_id) is not None
+        replayed = columns_of(fold_swarm(tx, swarm_id), lands=lands)
+        cards = listing(tx, ListCardsRequest(swarm_id=swarm_id), None, 0).cards
+        shown = {card.bead_id: card.column for card in cards}
+        if replayed != shown:
+            other.append((swarm_id, replayed, shown))
+    return other
 
 
 def _broken(tx: Transaction) -> list[str]:
