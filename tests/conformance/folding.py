@@ -36,9 +36,9 @@ def _other_columns(tx: Transaction) -> list[tuple[str, object, object]]:
             continue
         lands = tx.plan_run(swarm_id) is not None
         replayed = columns_of(fold_swarm(tx, swarm_id), lands=lands)
-        cards = listing(tx, ListCardsRequest(swarm_id=swarm_id), None, 0).cards
-        shown = {card.bead_id: card.column for card in cards}
-        if replayed != shown:
+        page = listing(tx, ListCardsRequest(swarm_id=swarm_id), None, 0)
+        shown = {card.bead_id: card.column for card in page.cards}
+        if replayed != shown and page.next_after is None:
             other.append((swarm_id, replayed, shown))
     return other
 
