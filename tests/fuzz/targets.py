@@ -392,14 +392,10 @@ def _text_targets() -> Iterable[Target]:
         "described criteria", described_criteria, ["Do it.\n\nAcceptance:\n- `make` works\n"]
     )
     yield Target("pattern", _pattern, ["src/**/{a,b}/*.py", "docs/[a-z]?.md"], (ValueError,))
-    yield (
-        Target(
-            "hunks",
-            lambda t: parse_patch(as_bytes(PATCH + t), 1000),
-            [PATCH, "@@ -1,9 +1,9 @@\n+x"],
-        ),
+    yield Target(
+        "hunks", lambda t: parse_patch(as_bytes(PATCH + t), 1000), [PATCH, "@@ -1,9 +1,9 @@\n+x"]
     )
-    Target(
+    yield Target(
         "diff", lambda t: _lines_of_patch(as_bytes(PATCH + "+" + t.replace("\n", "\n+"))), [PATCH]
     )
     yield Target("quota message", _quota, ["You've hit your limit, resets 3pm (Europe/Berlin)"])
