@@ -20,6 +20,7 @@ from shiftboss.evidence.ci.forges import forgejo_tasks
 from shiftboss.evidence.ci.local.act import parse_workflow
 from shiftboss.evidence.ci.webhooks import parse_webhook
 from shiftboss.evidence.mirror.changes import _lines_of_patch
+from shiftboss.evidence.mirror.patches import parse_patch
 from shiftboss.evidence.receipt_verification import read_receipt
 from shiftboss.evidence.survey.imports import go, javascript, node_packages, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView
@@ -391,6 +392,9 @@ def _text_targets() -> Iterable[Target]:
         "described criteria", described_criteria, ["Do it.\n\nAcceptance:\n- `make` works\n"]
     )
     yield Target("pattern", _pattern, ["src/**/{a,b}/*.py", "docs/[a-z]?.md"], (ValueError,))
+    yield Target(
+        "hunks", lambda t: parse_patch(as_bytes(PATCH + t), 1000), [PATCH, "@@ -1,9 +1,9 @@\n+x"]
+    )
     yield Target(
         "diff", lambda t: _lines_of_patch(as_bytes(PATCH + "+" + t.replace("\n", "\n+"))), [PATCH]
     )

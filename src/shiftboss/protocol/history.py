@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
@@ -179,7 +180,7 @@ class ReplayedTask(Answer):
     bead_id: str
     title: str
     status: str
-    column: str
+    column: Column
     state: str | None = None
     worker: str | None = None
     epoch: int = 0

@@ -262,6 +262,8 @@ READING = [
     ("task", "list", "--swarm", "login"),
     ("task", "show", "form", "--swarm", "login"),
     ("events", "login"),
+    ("replay", "login"),
+    ("replay", "login", "--at", "1"),
     ("usage", "--swarm", "login"),
     ("receipt", "list"),
     ("questions", "list", "--swarm", "login"),

@@ -90,6 +90,9 @@ def test_another_swarm_is_refused_wherever_a_request_can_name_it(
         server.bus("get_status", of_swarm, swarm_id="other"),
         server.bus("get_status", of_swarm, swarm_id="default"),
         server.bus("show_task", of_swarm, swarm_id="other", bead_id="T1"),
+        server.bus("list_events", of_swarm, swarm_id="other"),
+        server.bus("replay_swarm", of_swarm, swarm_id="other"),
+        server.bus("read_log", of_swarm, swarm_id="other", bead_id="T1"),
         server.bus("send_message", of_swarm, swarm_id="other", message=heartbeat("w1")),
         server.post("/messages?swarm_id=other", heartbeat("w1"), of_swarm),
         server.post("/swarm/other/progress", progress, of_swarm),
@@ -303,13 +306,13 @@ _HARMLESS = {
     "of the own swarm, and only for roles that are not limited to a task or a worker": "question_id"
     " depends_on dependencies_completed epic_id merges token_id workers",
     "positions in lists of the own swarm, or of lists that are filtered": "after before limit"
-    " only_open bead_ids as_of",
+    " only_open bead_ids as_of at kinds tail",
     "limited to the own swarm by the service": "all_swarms",
     "files and repositories, which belong to no swarm": "repo files files_readonly paths plan_ref"
     " plan_file base branch target landed_as worktree",
     "words and numbers about the task that is named": "title description priority reason answer"
     " summary line report returns decisions message error_type tool operation evidence commit"
-    " landed_commit kind epoch version contract_version process input_tokens output_tokens"
+    " landed_commit kind epoch claim_id version contract_version process input_tokens output_tokens"
     " cached_tokens dollars tokens cost until_ms checkpoint context_usage current_step"
     " lease_seconds timeout_ms wait_ms waiting seed goal max_tokens files_touched feature"
     " manifest_path auto_merge notify_on_complete workers_expected subtask_title"
@@ -330,3 +333,18 @@ def test_every_member_of_a_request_was_looked_at() -> None:
     harmless = {name for names in _HARMLESS.values() for name in names.split()}
     assert members - harmless - _CHECKED == set()
     assert harmless <= members, "no longer needed"
+
+
+@pytest.mark.requirement("OWN-04")
+def test_what_has_happened_to_other_tasks_is_not_told(
+    server: InProcessServer, of_task: str
+) -> None:
+    events = server.bus("list_events", of_task).answer["events"]
+    assert {event["bead_id"] for event in events} == {"T1"}
+    replayed = server.bus("replay_swarm", of_task).answer
+    assert [task["bead_id"] for task in replayed["tasks"]] == ["T1"]
+    assert {worker.get("task") for worker in replayed["workers"]} == {"T1"}
+    for operation in ("list_events", "list_task_claims", "show_diff", "read_log", "replay_swarm"):
+        assert_limited(server.bus(operation, of_task, bead_id="T2"), "bead_id")
+    for operation in ("list_task_claims", "read_log"):
+        assert server.bus(operation, of_task, bead_id="T1").status == 200

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-04")]
 
 async def replayed(bus: BusFixture, **members: Any) -> ReplayAnswer:
     request = ReplaySwarmRequest(**({"swarm_id": bus.swarm_id} | members))
-    return await bus.coordinator.history.replay_swarm(request)
+    return await bus.coordinator.history.replays.replay(request)
 
 
 def columns(state: ReplayAnswer) -> dict[str, str]:

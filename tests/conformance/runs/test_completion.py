@@ -150,6 +150,7 @@ async def test_accepted_work_of_a_plan_completes_its_swarm_when_it_has_landed(
     )
     await completing.look()
     assert await completed_at(run) is None, "it has not landed"
+    handoffs.writes_rows = True
     await run.coordinator.store.write(lambda tx: tx.drop_landing("s", "t"), "s")
     await run.add("other")
     await run.cancel("other")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.history import ReplayedTask, ReplayedWorker
 from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.board_fold import FoldedBoard
 from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedTask
 
 
-def task_view(board: FoldedBoard, task_id: str, column: str) -> ReplayedTask:
+def task_view(board: FoldedBoard, task_id: str, column: Column) -> ReplayedTask:
     task, held = board.swarm.tasks.get(task_id), board.swarm.attempts.get(task_id)
     if task is None:
         return _packet_view(board, task_id, column)
@@ -16,7 +17,7 @@ def task_view(board: FoldedBoard, task_id: str, column: str) -> ReplayedTask:
 
 
 def _task_view(
-    board: FoldedBoard, task: FoldedTask, held: FoldedAttempt | None, column: str
+    board: FoldedBoard, task: FoldedTask, held: FoldedAttempt | None, column: Column
 ) -> ReplayedTask:
     card = board.card(task.task_id)
     return ReplayedTask(
@@ -39,7 +40,7 @@ def _task_view(
     )
 
 
-def _packet_view(board: FoldedBoard, task_id: str, column: str) -> ReplayedTask:
+def _packet_view(board: FoldedBoard, task_id: str, column: Column) -> ReplayedTask:
     held, card = board.swarm.attempts[task_id], board.card(task_id)
     return ReplayedTask(
         bead_id=task_id,

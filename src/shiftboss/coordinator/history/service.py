@@ -10,6 +10,7 @@ from shiftboss.coordinator.history.diffs import Diffs
 from shiftboss.coordinator.history.replays import Replays
 from shiftboss.coordinator.history.task_check import check_task_exists
 from shiftboss.evidence.port import Evidence
+from shiftboss.protocol.board.rendered import RenderedAnswer, rendered
 from shiftboss.protocol.diffs import DiffAnswer, ShowDiffRequest
 from shiftboss.protocol.history import (
     EventList,
@@ -17,7 +18,6 @@ from shiftboss.protocol.history import (
     ListTaskClaimsRequest,
     LogAnswer,
     ReadLogRequest,
-    ReplayAnswer,
     ReplaySwarmRequest,
     TaskClaimList,
 )
@@ -29,7 +29,7 @@ class HistoryService:
         """`state_folder` is where the runs of this machine keep what their agents print."""
         self._store = store
         self._state_folder = state_folder
-        self._replays = Replays(store)
+        self.replays = Replays(store)
         self._diffs = Diffs(store, evidence)
 
     async def list_events(self, request: ListEventsRequest, _key: str | None = None) -> EventList:
@@ -46,8 +46,9 @@ class HistoryService:
 
     async def replay_swarm(
         self, request: ReplaySwarmRequest, _key: str | None = None
-    ) -> ReplayAnswer:
-        return await self._replays.replay(request)
+    ) -> RenderedAnswer:
+        """Thousands of tasks are not rendered on the event loop."""
+        return await asyncio.to_thread(rendered, await self.replays.replay(request))
 
     async def show_diff(self, request: ShowDiffRequest, _key: str | None = None) -> DiffAnswer:
         return await self._diffs.show(request)

@@ -1,25 +1,27 @@
-"""In which column of the board a task was, as its events tell it."""
+"""In which column of the board a task was, as its events tell it: the rules of `board.py`, from
+folded facts. The conformance tests compare the two."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, get_args
 
+from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.board_fold import FoldedBoard, FoldedCard
 from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedTask
 
-COLUMNS: Final = ("needs_you", "failed", "running", "verifying", "waiting", "accepted", "done")
+COLUMNS: Final[tuple[Column, ...]] = get_args(Column)
 _VERIFYING: Final = frozenset({WorkerState.VERIFYING, WorkerState.SELF_REVIEW})
 
 
-def columns_of(board: FoldedBoard, *, lands: bool) -> dict[str, str]:
+def columns_of(board: FoldedBoard, *, lands: bool) -> dict[str, Column]:
     """The column of every task and packet, by its id, in the order of the ids."""
     ids = sorted(board.swarm.tasks.keys() | board.swarm.attempts.keys())
     return {task_id: column_of(board, task_id, lands=lands) for task_id in ids}
 
 
-def column_of(board: FoldedBoard, task_id: str, *, lands: bool) -> str:
+def column_of(board: FoldedBoard, task_id: str, *, lands: bool) -> Column:
     """Only events about a task move it. `lands`: the swarm runs a plan, whose accepted work is to
     land. Packets have attempts, but no tasks."""
     task = board.swarm.tasks.get(task_id)
@@ -28,12 +30,12 @@ def column_of(board: FoldedBoard, task_id: str, *, lands: bool) -> str:
     return _column(board, task, lands=lands)
 
 
-def counts_of(columns: dict[str, str]) -> dict[str, int]:
+def counts_of(columns: dict[str, Column]) -> dict[str, int]:
     counted = Counter(columns.values())
     return {column: counted[column] for column in COLUMNS}
 
 
-def _column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> str:
+def _column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> Column:
     card = board.card(task.task_id)
     if _needs_person(board, task, card):
         return "needs_you"
@@ -47,7 +49,7 @@ def _column(board: FoldedBoard, task: FoldedTask, *, lands: bool) -> str:
     return "done" if task.status == "cancelled" else "waiting"
 
 
-def _packet_column(attempt: FoldedAttempt) -> str:
+def _packet_column(attempt: FoldedAttempt) -> Column:
     if attempt.state is WorkerState.COMPLETE:
         return "done"
     if attempt.state is WorkerState.FAILED:
