@@ -112,6 +112,7 @@ class Hub:
         self._reserved_polls: set[tuple[str, str]] = set()
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._worker_listeners: list[WorkerListener] = []
+        self._watcher: Callable[[list[Event]], None] | None = None
         self._close_listeners: list[Callable[[], None]] = []
         self._is_alone = is_alone
         self._last_event_ids: dict[str, int] = {}
@@ -144,6 +145,14 @@ class Hub:
         """Call `listener` with every event that names a worker, before it wakes any poll."""
         self._worker_listeners.append(listener)
 
+    def watch(self, watcher: Callable[[list[Event]], None]) -> None:
+        """Call `watcher` with the events of every commit. There is one at most: it is for the
+        change feed, while somebody reads it. It must not block."""
+        self._watcher = watcher
+
+    def unwatch(self) -> None:
+        self._watcher = None
+
     def on_close(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the server shuts down, so that it can end waiting requests."""
         self._close_listeners.append(listener)
@@ -159,6 +168,8 @@ class Hub:
                 frame = event.to_sse()
                 for subscription in tuple(subscriptions):
                     subscription.offer(event.event_id, frame)
+        if self._watcher is not None:
+            self._watcher(events)
 
     def park(self, swarm_id: str, worker: str) -> ParkedPoll:
         """A future for the next event that concerns the worker. Remove it with `unpark`.
@@ -185,6 +196,15 @@ class Hub:
         was_reserved = (swarm_id, worker) in self._reserved_polls
         self._reserved_polls.discard((swarm_id, worker))
         return was_reserved
+
+    @property
+    def parked_polls(self) -> int:
+        """How many workers have a poll parked here."""
+        return sum(map(len, self._parked.values()))
+
+    @property
+    def event_streams(self) -> int:
+        return sum(map(len, self._subscriptions.values()))
 
     def parked_workers(self, swarm_id: str) -> Collection[str]:
         return self._parked.get(swarm_id, {}).keys()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -77,6 +77,9 @@ class Request(BaseModel):
     """Input from outside. Unknown members and type conversions are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    # Whether it concerns who sends it alone, whatever a token is limited to.
+    is_about_caller: ClassVar[bool] = False
 
 
 class Answer(BaseModel):

@@ -98,11 +98,11 @@ class ContractRows(TransactionPart):
         row = self._session.fetch_one(
             "contract_attempt", {"swarm_id": swarm_id, "task_id": task_id}
         )
-        return None if row is None else _attempt(row)
+        return None if row is None else to_contract_attempt(row)
 
     def due_attempts(self, now_ms: int, limit: int) -> list[ContractAttempt]:
         rows = self._session.fetch_all("due_attempts", {"now_ms": now_ms, "limit": limit})
-        return [_attempt(row) for row in rows]
+        return [to_contract_attempt(row) for row in rows]
 
     def next_attempt_check_at_ms(self) -> int | None:
         row = self._session.fetch_one("next_attempt_check_at_ms", {})
@@ -117,7 +117,7 @@ class ContractRows(TransactionPart):
     # -- halts and checkpoints
 
     def halts_in_force(self) -> list[Halt]:
-        return [_halt(row) for row in self._session.fetch_all("halts_in_force", {})]
+        return [to_halt(row) for row in self._session.fetch_all("halts_in_force", {})]
 
     def add_halt(self, halt: Halt) -> int:
         self.wrote = True
@@ -132,11 +132,11 @@ class ContractRows(TransactionPart):
 
     def halt(self, halt_id: int) -> Halt | None:
         row = self._session.fetch_one("halt", {"halt_id": halt_id})
-        return None if row is None else _halt(row)
+        return None if row is None else to_halt(row)
 
     def halt_of_task(self, swarm_id: str, task_id: str) -> Halt | None:
         row = self._session.fetch_one("halt_of_task", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else _halt(row)
+        return None if row is None else to_halt(row)
 
     def lift_halt(self, halt_id: int, at_ms: int) -> bool:
         self._write("drop_halted_repos", {"halt_id": halt_id})
@@ -156,9 +156,9 @@ class ContractRows(TransactionPart):
         return [StoredCheckpoint._make(row) for row in rows]
 
 
-def _attempt(row: Row) -> ContractAttempt:
+def to_contract_attempt(row: Row) -> ContractAttempt:
     return ContractAttempt._make((*row[:5], bool(row[5]), *row[6:]))
 
 
-def _halt(row: Row) -> Halt:
+def to_halt(row: Row) -> Halt:
     return Halt(row[0], json.loads(row[1]), *row[2:])

@@ -62,6 +62,12 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("last_claim", {"swarm_id": swarm_id, "task_id": task_id})
         return None if row is None else Claim._make(row)
 
+    def claims_of_task(self, swarm_id: str, task_id: str, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all(
+            "claims_of_task", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [Claim._make(row) for row in rows]
+
     def next_claim(self, now_ms: int, verifier: str) -> Claim | None:
         row = self._session.fetch_one("next_claim", {"now_ms": now_ms, "verifier": verifier})
         return None if row is None else Claim._make(row)
@@ -149,18 +155,18 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one(
             "scope_request", {"swarm_id": swarm_id, "request_id": request_id}
         )
-        return None if row is None else _scope_request(row)
+        return None if row is None else to_scope_request(row)
 
     def scope_requests(self, swarm_id: str, limit: int, *, only_open: bool) -> list[ScopeRequest]:
         query = "open_scope_requests" if only_open else "newest_scope_requests"
         rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "limit": limit})
-        return [_scope_request(row) for row in rows]
+        return [to_scope_request(row) for row in rows]
 
     def scope_request_of_question(self, swarm_id: str, question_id: int) -> ScopeRequest | None:
         row = self._session.fetch_one(
             "scope_request_of_question", {"swarm_id": swarm_id, "question_id": question_id}
         )
-        return None if row is None else _scope_request(row)
+        return None if row is None else to_scope_request(row)
 
     def add_scope_request(self, request: ScopeRequest) -> int:
         self.wrote = True
@@ -260,7 +266,7 @@ def _receipt(row: Row) -> ReceiptRow:
     return ReceiptRow._make((*row[:-1], bool(row[-1])))
 
 
-def _scope_request(row: Row) -> ScopeRequest:
+def to_scope_request(row: Row) -> ScopeRequest:
     return ScopeRequest._make((*row[:5], json.loads(row[5]), *row[6:]))
 
 

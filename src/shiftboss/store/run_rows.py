@@ -53,7 +53,7 @@ class RunRows(TransactionPart):
 
     def budget(self, swarm_id: str, task_id: str) -> BudgetRecord | None:
         row = self._session.fetch_one("budget", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else BudgetRecord._make((*row[:4], bool(row[4]), row[5]))
+        return None if row is None else to_budget(row)
 
     def put_budget(self, budget: BudgetRecord) -> None:
         self._write("put_budget", budget._asdict())
@@ -164,11 +164,11 @@ class RunRows(TransactionPart):
 
     def spawn_refusal(self, swarm_id: str, task_id: str) -> SpawnRefusal | None:
         row = self._session.fetch_one("spawn_refusal", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else _spawn_refusal(row)
+        return None if row is None else to_spawn_refusal(row)
 
     def spawn_refusals(self, swarm_id: str, limit: int) -> list[SpawnRefusal]:
         rows = self._session.fetch_all("spawn_refusals", {"swarm_id": swarm_id, "limit": limit})
-        return [_spawn_refusal(row) for row in rows]
+        return [to_spawn_refusal(row) for row in rows]
 
     def put_spawn_refusal(self, refusal: SpawnRefusal) -> None:
         self._write(
@@ -179,5 +179,9 @@ class RunRows(TransactionPart):
         self._write("drop_spawn_refusal", {"swarm_id": swarm_id, "task_id": task_id})
 
 
-def _spawn_refusal(row: Row) -> SpawnRefusal:
+def to_budget(row: Row) -> BudgetRecord:
+    return BudgetRecord._make((*row[:4], bool(row[4]), row[5]))
+
+
+def to_spawn_refusal(row: Row) -> SpawnRefusal:
     return SpawnRefusal._make((*row[:4], json.loads(row[4]), row[5]))

@@ -10,21 +10,39 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task
+from shiftboss.store.board.rows import BoardRows
 from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.cleaning_rows import CleaningRows
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
-from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
+from shiftboss.store.monitoring.rows import MonitoringRows
+from shiftboss.store.notifications.rows import NotificationRows
+from shiftboss.store.port import EventFilter, Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
-from shiftboss.store.transaction_part import Parameters, Row, event_text
+from shiftboss.store.transaction_part import (
+    ASSIGNMENT_COLUMNS,
+    Parameters,
+    Row,
+    event_text,
+    to_assignment,
+)
 
 EVENTS_SEARCHED_MAX = 5000
 
 
 class SqlTransaction(
-    BusRows, HandoffRows, ContractRows, RunRows, CleaningRows, InspectionRows, DeploymentRows
+    BusRows,
+    HandoffRows,
+    ContractRows,
+    RunRows,
+    CleaningRows,
+    InspectionRows,
+    DeploymentRows,
+    MonitoringRows,
+    NotificationRows,
+    BoardRows,
 ):
     """Implements `shiftboss.store.port.Transaction`."""
 
@@ -45,15 +63,15 @@ class SqlTransaction(
 
     def assignments(self, swarm_id: str) -> list[Assignment]:
         rows = self._session.fetch_all("assignments", {"swarm_id": swarm_id})
-        return [_assignment(row) for row in rows]
+        return [to_assignment(row) for row in rows]
 
     def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
         row = self._session.fetch_one("assignment", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else _assignment(row)
+        return None if row is None else to_assignment(row)
 
     def all_assignments(self, swarm_id: str) -> list[Assignment]:
         rows = self._session.fetch_all("all_assignments", {"swarm_id": swarm_id})
-        return [_assignment(row) for row in rows]
+        return [to_assignment(row) for row in rows]
 
     def open_retries(self, swarm_id: str) -> list[Retry]:
         rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})
@@ -73,6 +91,16 @@ class SqlTransaction(
         )
         return [Event(*row) for row in rows]
 
+    def event_bounds(self, swarm_id: str) -> tuple[int, int]:
+        row = self._session.fetch_one("event_bounds", {"swarm_id": swarm_id})
+        return (0, 0) if row is None or row[0] is None else (row[0], row[1])
+
+    def events_between(self, wanted: EventFilter, limit: int, *, newest_first: bool) -> list[Event]:
+        query = "events_between_newest_first" if newest_first else "events_between"
+        kinds = None if wanted.kinds is None else f",{',,'.join(wanted.kinds)},"
+        rows = self._session.fetch_all(query, {**wanted._asdict(), "kinds": kinds, "limit": limit})
+        return [Event(*row) for row in rows]
+
     def latest_time_ms(self) -> int | None:
         row = self._session.fetch_one("latest_time_ms", {})
         return None if row is None else row[0]
@@ -86,7 +114,7 @@ class SqlTransaction(
         row = self._session.fetch_one("take_assignment", {"swarm_id": swarm_id, "task_id": task_id})
         if row is None:
             raise UnknownSwarm(swarm_id)
-        return None if row[1] is None else _assignment(row)
+        return None if row[1] is None else to_assignment(row)
 
     def take_reported(
         self, swarm_id: str, task_id: str, report_key: bytes
@@ -99,28 +127,30 @@ class SqlTransaction(
             raise UnknownSwarm(swarm_id)
         if row[1] is None:
             return None, None
-        event = None if row[_NEXT_COLUMN] is None else Event._make(row[_NEXT_COLUMN:])
-        return _assignment(row), event
+        event = None if row[ASSIGNMENT_COLUMNS] is None else Event._make(row[ASSIGNMENT_COLUMNS:])
+        return to_assignment(row), event
 
     def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
         row = self._session.fetch_one("take_task", {"swarm_id": swarm_id, "task_id": task_id})
         if row is None:
             return None
-        task = None if row[_NEXT_COLUMN] is None else Task(swarm_id, *row[_NEXT_COLUMN:-5])
-        assignment = None if row[1] is None else _assignment(row)
+        task = (
+            None if row[ASSIGNMENT_COLUMNS] is None else Task(swarm_id, *row[ASSIGNMENT_COLUMNS:-5])
+        )
+        assignment = None if row[1] is None else to_assignment(row)
         return TakenTask(task, assignment, taken_worker(swarm_id, row[-5:]))
 
     def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
         row = self._session.fetch_one("take_worker", {"swarm_id": swarm_id, "name": name})
         if row is None:
             return None
-        assignment = None if row[1] is None else _assignment(row)
-        worker = taken_worker(swarm_id, row[_NEXT_COLUMN:-1])
+        assignment = None if row[1] is None else to_assignment(row)
+        worker = taken_worker(swarm_id, row[ASSIGNMENT_COLUMNS:-1])
         return TakenWorker(worker, assignment, may_have_offers=bool(row[-1]))
 
     def next_offer(self, swarm_id: str, skip: int = 0) -> Assignment | None:
         row = self._session.fetch_one("next_offer", {"swarm_id": swarm_id, "skip": skip})
-        return None if row is None else _assignment(row)
+        return None if row is None else to_assignment(row)
 
     def _has_offers(self, swarm_id: str) -> bool:
         return self._session.fetch_one("has_offers", {"swarm_id": swarm_id}) is not None
@@ -222,35 +252,10 @@ class SqlTransaction(
         self._event_ids.pop(swarm_id, None)
 
 
-# The first column after the assignment, in rows that have more.
-_NEXT_COLUMN = len(Assignment._fields)
-_STATES = {state.value: state for state in WorkerState}
-
-
-def _flag(value: object) -> bool | None:
-    """SQLite has no booleans and returns 0 or 1."""
-    return None if value is None else bool(value)
-
-
 def _swarm(row: Row | None) -> Swarm | None:
     if row is None:
         return None
     return Swarm._make((*row[:3], bool(row[3]), bool(row[4]), *row[5:]))
-
-
-def _assignment(row: Row) -> Assignment:
-    head, tail = row[:3], row[4:14]
-    return Assignment._make(
-        (
-            *head,
-            _STATES[row[3]],
-            *tail,
-            _flag(row[14]),
-            _flag(row[15]),
-            *row[16 : _NEXT_COLUMN - 1],
-            bool(row[_NEXT_COLUMN - 1]),
-        )
-    )
 
 
 def _assignment_parameters(assignment: Assignment) -> Parameters:

@@ -46,9 +46,9 @@ def create(
             hint=f"choose another one than {', '.join(sorted(RESERVED_NAMES))}",
         )
     _check_limits(request)
-    if any(not is_over(token, now_ms) for token in tx.tokens_named(request.name)):
+    if _valid_named(tx, request.name, now_ms):
         raise TokenExists(request.name)
-    return _add(
+    return add(
         tx,
         StoredToken(
             token_id=token_id,
@@ -91,8 +91,8 @@ def create_for_task(
 ) -> StoredToken:
     if tx.task(request.swarm_id, request.bead_id) is None:
         raise UnknownTask(request.bead_id)
-    ends_ms = [now_ms + request.expires_in_seconds * 1000, *_end_of_maker(tx, now_ms)]
-    return _add(
+    ends_ms = [now_ms + request.expires_in_seconds * 1000, *end_of_maker(tx, now_ms)]
+    return add(
         tx,
         StoredToken(
             token_id=token_id,
@@ -110,12 +110,14 @@ def create_for_task(
     )
 
 
-def _end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
+def end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
     """When the last token of the caller's name expires, if it does: what it makes must not outlive
     it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by now."""
     if not tx.actor.is_named:
         return []
-    valid = [token for token in tx.tokens_named(tx.actor.name) if not is_over(token, now_ms)]
+    if tx.actor.is_session and tx.actor.expires_at_ms is not None:
+        return [tx.actor.expires_at_ms]
+    valid = _valid_named(tx, tx.actor.name, now_ms)
     if not valid:
         raise Unauthorized("the token is not valid any more", field="Authorization")
     ends = [token.expires_at_ms for token in valid if token.expires_at_ms is not None]
@@ -137,7 +139,7 @@ def rotate(
     tx: Transaction, request: RotateTokenRequest, token_id: str, digest: bytes, now_ms: int
 ) -> tuple[StoredToken, list[StoredToken]]:
     """The new token, and those that it replaces."""
-    older = [token for token in tx.tokens_named(request.name) if not is_over(token, now_ms)]
+    older = _valid_named(tx, request.name, now_ms)
     if not older:
         raise UnknownToken(request.name)
     newest = older[-1]
@@ -147,7 +149,7 @@ def rotate(
     expires_at_ms = None if lifetime_ms is None else now_ms + lifetime_ms
     if request.expires_in_seconds is not None:
         expires_at_ms = _end_ms(now_ms, request.expires_in_seconds)
-    created = _add(
+    created = add(
         tx,
         newest._replace(
             token_id=token_id,
@@ -177,22 +179,43 @@ def revoke(tx: Transaction, name_or_id: str, now_ms: int) -> list[StoredToken]:
     tokens = named if by_id is None or by_id.revoked_at_ms is not None else [by_id]
     if not tokens:
         raise UnknownToken(name_or_id)
-    tokens = [*tokens, *_agents_of(tx, tokens, now_ms)]
+    tokens = [*tokens, *_made_with(tx, tokens, now_ms)]
     revoked = [_revoke(tx, token, now_ms) for token in tokens]
     tx.announce_settings()
     return revoked
 
 
-def _agents_of(tx: Transaction, makers: Sequence[StoredToken], now_ms: int) -> list[StoredToken]:
-    """The tokens for agents that were made with these, if no other token of their name is left."""
+def _made_with(tx: Transaction, makers: Sequence[StoredToken], now_ms: int) -> list[StoredToken]:
+    """The tokens for agents and the sessions that were made with these, if no other token of their
+    name is left. A session makes nothing that ends with it."""
     ending = {token.token_id for token in makers}
     valid = [
         token
         for token in tx.tokens()
         if token.token_id not in ending and not is_over(token, now_ms)
     ]
-    names = {token.name for token in makers} - {token.name for token in valid}
-    return [token for token in valid if _is_of_agent(token) and token.created_by in names]
+    names = {token.name for token in makers if not token.is_session}
+    names -= {token.name for token in valid if not token.is_session}
+    return [
+        token
+        for token in valid
+        if (token.is_session and token.name in names)
+        or (_is_of_agent(token) and token.created_by in names)
+    ]
+
+
+def has_valid(tx: Transaction, name: str, now_ms: int) -> bool:
+    """Whether there is a token of the name that is no session."""
+    return bool(_valid_named(tx, name, now_ms))
+
+
+def _valid_named(tx: Transaction, name: str, now_ms: int) -> list[StoredToken]:
+    """The tokens of a name, without the sessions of who has it."""
+    return [
+        token
+        for token in tx.tokens_named(name)
+        if not token.is_session and not is_over(token, now_ms)
+    ]
 
 
 def _is_of_agent(token: StoredToken) -> bool:
@@ -204,7 +227,7 @@ def _revoke(tx: Transaction, token: StoredToken, now_ms: int) -> StoredToken:
     return token._replace(revoked_at_ms=now_ms, revoked_by=tx.actor.name)
 
 
-def _add(tx: Transaction, token: StoredToken, kept_free: int = 0) -> StoredToken:
+def add(tx: Transaction, token: StoredToken, kept_free: int = 0) -> StoredToken:
     valid = sum(not is_over(each, token.created_at_ms) for each in tx.tokens())
     if valid >= TOKENS_MAX - kept_free:
         raise Conflict(
@@ -241,4 +264,5 @@ def view(token: StoredToken, now_ms: int) -> TokenView:
         expires_at=token.expires_at_ms,
         revoked_at=token.revoked_at_ms,
         revoked_by=token.revoked_by,
+        is_session=token.is_session,
     )

@@ -93,8 +93,7 @@ def waiting_in(
     """What waits for a person, or for another task to get out of the way: by kind, what agents
     ask first, then pauses, claims that nobody can verify, failures, tasks that wait for a
     cancelled one, refused starts and landings; at most `limit` of each."""
-    reasons = _reasons(tx, swarm_id, run, workers, limit)
-    return [reason_view(reason) for reason in reasons]
+    return [reason_view(reason) for reason in reasons_in(tx, swarm_id, run, workers, limit)]
 
 
 def reason_view(reason: Reason) -> ReasonView:
@@ -109,7 +108,7 @@ def reason_view(reason: Reason) -> ReasonView:
     )
 
 
-def _reasons(
+def reasons_in(
     tx: Transaction, swarm_id: str, run: PlanRunRecord | None, workers: int, limit: int
 ) -> Iterator[Reason]:
     if run is not None and not workers and _has_work_left(tx, swarm_id):

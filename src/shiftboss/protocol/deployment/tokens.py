@@ -75,7 +75,8 @@ class RevokeTaskTokenRequest(BusRequest):
 
 
 class TokenView(Answer):
-    """`status` is valid, expired or revoked."""
+    """`status` is valid, expired or revoked. `is_session`: somebody who has logged in to the
+    page."""
 
     token_id: str
     name: str
@@ -89,6 +90,7 @@ class TokenView(Answer):
     expires_at: int | None
     revoked_at: int | None
     revoked_by: str | None
+    is_session: bool = False
 
 
 class CreateTokenAnswer(Answer):

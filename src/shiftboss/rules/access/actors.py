@@ -6,6 +6,9 @@ from typing import Final, NamedTuple
 
 from shiftboss.rules.access.roles import Role
 
+# How the ids of the tokens begin that sessions of the page have.
+SESSION_PREFIX: Final = "ses-"
+
 
 class Actor(NamedTuple):
     """`name` is that of a token, or one of the names below. An actor may be limited to a swarm, to
@@ -31,6 +34,11 @@ class Actor(NamedTuple):
     def is_named(self) -> bool:
         """Whether a token says who it is."""
         return self.token_id is not None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a person who has logged in to the page."""
+        return self.token_id is not None and self.token_id.startswith(SESSION_PREFIX)
 
     def recorded_as(self, given: str) -> str:
         """The name for a decision: that of the token. Without one, what the request says."""

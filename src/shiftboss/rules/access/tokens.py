@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from shiftboss.rules.access.actors import Actor
+from shiftboss.rules.access.actors import SESSION_PREFIX, Actor
 from shiftboss.rules.access.roles import Role
 
 
@@ -25,6 +25,28 @@ class StoredToken(NamedTuple):
     expires_at_ms: int | None = None
     revoked_at_ms: int | None = None
     revoked_by: str | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """A session is known by its cookie alone; it is no token for other requests."""
+        return self.token_id.startswith(SESSION_PREFIX)
+
+
+class LoginCode(NamedTuple):
+    """A code that can be exchanged for a session once. The session has the name, the role and the
+    limits of who made the code, and ends at `session_ends_at_ms` at the latest. `maker_id` is the
+    id of its token; None for the operator's."""
+
+    digest: bytes
+    name: str
+    role: str
+    swarm_id: str | None
+    task_id: str | None
+    worker: str | None
+    maker_id: str | None
+    created_at_ms: int
+    expires_at_ms: int
+    session_ends_at_ms: int
 
 
 TOKEN_BYTES: Final = 32

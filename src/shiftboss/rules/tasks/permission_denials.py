@@ -39,6 +39,8 @@ _DENIALS: Final = tuple(
         r"\bE(?:ACCES|PERM|ROFS)\b",
     )
 )
+# How a question about an ended worker begins, see `termination`.
+_REPORTED: Final = re.compile(r"BLOCKED_PERMISSION: (.{1,200}?) - ")
 _TOOL_OF_ACTION: Final = {"write": "Write", "edit": "Edit", "read": "Read"}
 
 
@@ -118,6 +120,12 @@ def termination(tool: str, error: str) -> Termination:
         f"TERMINATED: Permission failure on {tool}. Cannot proceed. Orchestrator must fix "
         "permissions or respawn with different instructions.",
     )
+
+
+def denied_tool(question: str) -> str | None:
+    """The tool whose denial a question is about, None for other questions."""
+    match = _REPORTED.match(question)
+    return None if match is None else match[1]
 
 
 def _keys(tool: str, operation: str | None) -> list[str]:

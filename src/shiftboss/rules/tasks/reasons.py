@@ -97,6 +97,12 @@ def reasons_of(facts: TaskFacts) -> list[Reason]:
     return reasons or [_unexplained(facts)]
 
 
+def first_reason(facts: TaskFacts) -> Reason:
+    """The most urgent one."""
+    every = (reason for reasons in _REASONS for reason in reasons(facts))
+    return next(every, None) or _unexplained(facts)
+
+
 def _unexplained(facts: TaskFacts) -> Reason:
     """A worker that is blocked and has asked nothing that is still open."""
     task, held = facts.task, facts.assignment

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
+from shiftboss.protocol.board.rendered import RenderedAnswer
 from shiftboss.protocol.bus import MessageRequest
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.rules.access.scope import check_permission
@@ -20,6 +21,7 @@ from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX
 from shiftboss.server.http.replies import Reply, error_reply, json_reply
 from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
+from shiftboss.server.metrics.requests import route_of
 from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
@@ -28,6 +30,7 @@ from shiftboss.server.operations.swarms import REPORTS, Report, parse
 from shiftboss.store.acting import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
+REPORT_ROUTE = route_of("/swarm/")
 
 
 class Call(ABC):
@@ -35,6 +38,8 @@ class Call(ABC):
     disconnects."""
 
     path: str
+    # Under which it is counted.
+    route: str
     waits: bool
     # Whether it is written to the audit log.
     is_audited: bool = False
@@ -61,6 +66,7 @@ class OperationCall(Call):
         self, coordinator: Coordinator, prefix: str, name: str, operation: Operation
     ) -> None:
         self.path = f"{prefix}{name}"
+        self.route = route_of(prefix)
         self.waits = operation.waits
         self.is_audited = is_audited(name, operation.permission, reads=operation.reads)
         self._name = name
@@ -88,6 +94,7 @@ class OperationCall(Call):
 class ReportCall(Call):
     def __init__(self, coordinator: Coordinator, path: str, swarm_id: str, report: Report) -> None:
         self.path = path
+        self.route = REPORT_ROUTE
         self.waits = report.waits
         self._coordinator = coordinator
         self._swarm_id = swarm_id
@@ -169,4 +176,6 @@ def _operation_calls(
 
 def render_compact(answer: Answer) -> bytes:
     """The members that the documents name are always there, others only when they say something."""
+    if isinstance(answer, RenderedAnswer):
+        return answer.body
     return answer.__pydantic_serializer__.to_json(answer, exclude_defaults=True)

@@ -25,8 +25,8 @@ STORE_PAUSE_SECONDS: Final = 0.5
 # How long a browser waits before it reconnects.
 RECONNECT_MS: Final = 1000
 
-_KEEP_ALIVE: Final = b": keep-alive\n\n"
-_HEADERS: Final = [
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+STREAM_HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
@@ -56,7 +56,7 @@ class EventStream:
         if self._last:
             self._last = await swarms.existing_event_id(self._swarm_id, self._last)
         page = await self._page()  # an unknown swarm is refused before the stream starts
-        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         await self._write(f"retry: {RECONNECT_MS}\n\n".encode())
         while page and self._is_admitted():
             await self._write(b"".join(page))
@@ -98,7 +98,7 @@ class EventStream:
             elif subscription.ended:
                 return
             else:
-                await self._write(_KEEP_ALIVE)
+                await self._write(KEEP_ALIVE)
 
     async def _write_live(
         self, frames: list[tuple[int, bytes]], subscription: Subscription
@@ -123,7 +123,7 @@ class EventStream:
             except StoreUnavailable:
                 if subscription.ended:
                     raise
-                await self._write(_KEEP_ALIVE)
+                await self._write(KEEP_ALIVE)
                 await asyncio.sleep(STORE_PAUSE_SECONDS)
 
     async def _write(self, body: bytes) -> None:

@@ -37,6 +37,7 @@ class Forwarding:
     def __init__(self, proxies: Sequence[str] = (), public_url: str | None = None) -> None:
         self._networks = [_network(proxy) for proxy in proxies]
         self.public_url = None if public_url is None else _checked_url(public_url)
+        self.has_proxies = bool(self._networks)
         self.is_proxy = lru_cache(maxsize=1000)(self._is_proxy)
 
     def _is_proxy(self, peer: str) -> bool:

@@ -3,8 +3,9 @@
 On a loopback address no token is needed, but a web page must not reach the server through the
 user's browser: the Host must be a loopback name, and the Origin, if there is one, the server
 itself. On any other address every request needs a token: one of its own, the one that all share, or
-the operator's. The guard says who the caller is; what it may do is decided for each operation
-(`server/operations/authorization.py`).
+the operator's. A person who has logged in to the page has a cookie instead, which counts for
+requests of the page alone. The guard says who the caller is; what it may do is decided for each
+operation (`server/operations/authorization.py`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,22 @@ from shiftboss.rules.access.actors import FORGE, LOCAL, SHARED, Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.server.http.known_tokens import KnownTokens
 from shiftboss.server.http.requests import Headers
+from shiftboss.server.web.own_pages import (
+    OwnPages,
+    check_not_from_page,
+    may_have_session,
+    opens_page,
+)
 from shiftboss.system.loopback import is_loopback
 
 OPERATOR_PREFIX = "/operator/"
 WEBHOOK_PREFIX = "/ci/webhook/"
 OPERATOR_HEADER = b"shiftboss-operator"
-# What a load balancer asks, without a token. The second tells strangers less.
-OPEN_PATHS = frozenset({"/health", "/ready"})
+# What a load balancer asks, without a token; the second tells strangers less. And the page itself,
+# which has no data, and how it logs in.
+PAGE_PATHS = frozenset({"/", "/login"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/session", "/logout"}) | PAGE_PATHS
+STATIC_PREFIX = "/static/"
 # How many host names are remembered with their check.
 HOSTS_MAX = 100
 
@@ -42,6 +52,9 @@ _SINGLE: Final = {
     b"content-length": "Content-Length",
     b"transfer-encoding": "Transfer-Encoding",
     b"sec-fetch-site": "Sec-Fetch-Site",
+    b"sec-fetch-mode": "Sec-Fetch-Mode",
+    b"sec-fetch-dest": "Sec-Fetch-Dest",
+    b"cookie": "Cookie",
     OPERATOR_HEADER: "Shiftboss-Operator",
 }
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))?", re.ASCII)
@@ -60,9 +73,14 @@ class Guard:
         scheme: str = "http",
         needs_token: bool = False,
         clock: Clock | None = None,
+        public_url: str | None = None,
+        is_proxied: bool = False,
     ) -> None:
-        """`needs_token`: a caller must have a token even if there is none that all share."""
+        """`needs_token`: a caller must have a token even if there is none that all share.
+        `public_url` is where browsers reach the server, if it is not its own address.
+        `is_proxied`: a proxy in front of it may speak TLS."""
         self._scheme = scheme
+        self._own_pages = OwnPages(scheme, public_url, is_proxied=is_proxied)
         self._own_origin = f"{scheme}://".encode()
         self.tokens = KnownTokens(
             clock or ServerClock(),
@@ -78,9 +96,12 @@ class Guard:
         # signature every request gets the same refusal. With one, it only makes a CI check due
         # that would have come anyway.
         if path.startswith(WEBHOOK_PREFIX):
-            _check_not_from_page(dict(headers).get(b"sec-fetch-site"))
+            check_not_from_page(dict(headers).get(b"sec-fetch-site"))
             return FORGE
         given = _single_headers(headers)
+        session = self._session(method, path, given) if b"cookie" in given else None
+        if session is not None:
+            return session
         if path.startswith(OPERATOR_PREFIX):
             actor = self._check_operator(path, given)
         else:
@@ -89,14 +110,30 @@ class Guard:
             _check_media_type(given)
         return actor
 
-    def still_admits(self, method: str, path: str, headers: Headers) -> bool:
+    def _session(self, method: str, path: str, given: dict[bytes, bytes]) -> Actor | None:
+        """Who is logged in, if this is a request that the page makes. A token goes before a
+        cookie. Raises Forbidden if it is the page of somebody else that makes the request."""
+        if not may_have_session(method, path) or b"authorization" in given:
+            return None
+        secret = None if OPERATOR_HEADER in given else self._own_pages.secret(given)
+        actor = None if secret is None else self.tokens.find_session(secret)
+        if actor is None:
+            return None  # such as a session that has ended: somebody who is not logged in
+        if not self._needs_token:
+            self._check_host(given.get(b"host", b""))
+        self._own_pages.check(method, given)
+        return actor
+
+    def still_admits(
+        self, method: str, path: str, headers: Headers, admitted: Actor | None = None
+    ) -> bool:
         """Whether a request that `check` admitted may go on. Its token may have been revoked, or be
-        no longer in its file."""
+        no longer in its file. Somebody who was logged in must not go on as somebody who is not."""
         try:
-            self.check(method, path, headers)
+            actor = self.check(method, path, headers)
         except (Forbidden, Unauthorized):
             return False
-        return True
+        return admitted is None or actor.token_id == admitted.token_id
 
     def knows(self, headers: Headers) -> bool:
         """Whether the caller may read what this server has, as opposed to a stranger."""
@@ -115,7 +152,8 @@ class Guard:
             raise Forbidden(
                 "only the operator may do this",
                 field="Shiftboss-Operator",
-                hint="send the operator's token. Commands read it from SHIFTBOSS_OPERATOR_TOKEN, "
+                hint="log in to the page with `shiftboss open`, or send the operator's token. "
+                "Commands read it from SHIFTBOSS_OPERATOR_TOKEN, "
                 "or from operator-token in the .shiftboss folder of the server: run them in its "
                 "folder, or set the variable as it was set for the server or the run",
             )
@@ -123,13 +161,16 @@ class Guard:
 
     def _check_caller(self, path: str, given: dict[bytes, bytes]) -> Actor:
         if not self._needs_token:
-            self._check_not_foreign(given)
+            if path in PAGE_PATHS and opens_page(given):
+                self._check_host(given.get(b"host", b""))
+            else:
+                self._check_not_foreign(given)
         token = _bearer(given.get(b"authorization", b""))
         # Looked up even if there is none, so that the time does not tell the two apart.
         actor = self.tokens.find(token or _NO_TOKEN)
         if actor is not None and token is not None:
             return actor
-        if path in OPEN_PATHS:
+        if path in OPEN_PATHS or path.startswith(STATIC_PREFIX):
             return SHARED if self._needs_token else LOCAL
         if not self._needs_token and not _is_one_of_ours(token):
             # A token that was meant for another server does no harm.
@@ -146,7 +187,7 @@ class Guard:
                 field="Origin",
                 hint="web pages of other origins cannot use this server; serve with a token",
             )
-        _check_not_from_page(given.get(b"sec-fetch-site"))
+        check_not_from_page(given.get(b"sec-fetch-site"))
 
     def _check_host(self, host: bytes) -> None:
         is_allowed = self._hosts.get(host)
@@ -196,17 +237,6 @@ def names_loopback(host: str) -> bool:
     if parts is None or int(parts[3] or 0) > _PORT_MAX:
         return False
     return is_loopback(parts[1] or parts[2]) and (parts[1] is None or ":" in parts[1])
-
-
-def _check_not_from_page(site: bytes | None) -> None:
-    """An image or a script of a web page is asked for without an Origin. It reads nothing, but it
-    would use up the requests and the connections of the workers."""
-    if site is not None and site.lower() not in (b"none", b"same-origin"):
-        raise Forbidden(
-            "web pages of other origins cannot use this server",
-            field="Sec-Fetch-Site",
-            hint="open the address itself",
-        )
 
 
 def _single_headers(headers: Headers) -> dict[bytes, bytes]:

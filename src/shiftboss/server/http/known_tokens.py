@@ -24,6 +24,8 @@ class KnownTokens:
         self.version = 0
         self._clock = clock
         self._named: dict[bytes, Actor] = {}
+        # By the digests of their cookies, which are no tokens.
+        self._sessions: dict[bytes, Actor] = {}
         self._named_ids: frozenset[str] = frozenset()
         self._given: dict[bytes, Actor] = {}
         self.replace_given(shared, operator)
@@ -41,12 +43,14 @@ class KnownTokens:
 
     def replace_named(self, tokens: Iterable[StoredToken]) -> None:
         """The tokens from the store."""
-        named = {token.digest: actor_of(token) for token in tokens}
-        if named == self._named:
+        actors = [(token.digest, actor_of(token)) for token in tokens]
+        named = {digest: actor for digest, actor in actors if not actor.is_session}
+        sessions = {digest: actor for digest, actor in actors if actor.is_session}
+        if (named, sessions) == (self._named, self._sessions):
             return  # something else was changed
-        self._named = named
+        self._named, self._sessions = named, sessions
         self._named_ids = frozenset(
-            actor.token_id for actor in self._named.values() if actor.token_id is not None
+            actor.token_id for _, actor in actors if actor.token_id is not None
         )
         self.version += 1
 
@@ -63,6 +67,10 @@ class KnownTokens:
     def find(self, token: bytes) -> Actor | None:
         digest = token_digest(token)
         actor = self._given.get(digest) or self._named.get(digest)
+        return None if actor is None or self.is_expired(actor) else actor
+
+    def find_session(self, secret: bytes) -> Actor | None:
+        actor = self._sessions.get(token_digest(secret))
         return None if actor is None or self.is_expired(actor) else actor
 
     def is_expired(self, actor: Actor) -> bool:

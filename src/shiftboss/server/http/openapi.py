@@ -112,6 +112,7 @@ def _paths() -> dict[str, Any]:
                 "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
             )
         },
+        "/metrics": {"get": _metrics()},
     }
     for name, report in REPORTS.items():
         operation = _operation(
@@ -267,6 +268,17 @@ def _webhook() -> dict[str, Any]:
     return operation | {
         "requestBody": _body({"type": "object"}),
         "security": [{"github": []}, {"forgejo": []}],
+    }
+
+
+def _metrics() -> dict[str, Any]:
+    summary = "Read the metrics of the server, in the text format of Prometheus or OpenMetrics."
+    text = {"schema": {"type": "string"}}
+    content = {"text/plain": text, "application/openmetrics-text": text}
+    return {
+        "operationId": "read_metrics",
+        "summary": summary,
+        "responses": {"200": {"description": summary, "content": content}} | _problems(),
     }
 
 

@@ -6,9 +6,11 @@ from shiftboss.coordinator.bus.service import BusService
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
 from shiftboss.rules.access.roles import Permission
+from shiftboss.server.operations.board import BOARD_OPERATIONS
 from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
 from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATIONS
 from shiftboss.server.operations.handoffs import HANDOFF_OPERATIONS
+from shiftboss.server.operations.history import HISTORY_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATIONS
 
@@ -168,5 +170,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
     **HANDOFF_OPERATIONS,
     **CONTRACT_OPERATIONS,
     **RUN_OPERATIONS,
+    **HISTORY_OPERATIONS,
     **DEPLOYMENT_OPERATIONS,
+    **BOARD_OPERATIONS,
 }

@@ -10,8 +10,9 @@ from operator import attrgetter
 from shiftboss.coordinator.deployment.forge_checks import ForgeCheckService
 from shiftboss.coordinator.deployment.keys import KeyService
 from shiftboss.coordinator.deployment.service import DeploymentService
+from shiftboss.coordinator.deployment.sessions import SessionService
 from shiftboss.coordinator.deployment.token_service import TokenService
-from shiftboss.protocol.deployment import keys, servers
+from shiftboss.protocol.deployment import keys, servers, sessions
 from shiftboss.protocol.deployment import tokens as calls
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
@@ -41,6 +42,15 @@ DEPLOYMENT_OPERATIONS: dict[str, Operation] = {
 }
 
 DEPLOYMENT_OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "create_login": Operation(
+        sessions.CreateLoginRequest,
+        sessions.LoginLink,
+        SessionService.create_login,
+        "Make a link that opens the page and logs in once, as who asks for it.",
+        Permission.READ,
+        service=attrgetter("sessions"),
+        is_tool=False,
+    ),
     "create_token": Operation(
         calls.CreateTokenRequest,
         calls.CreateTokenAnswer,

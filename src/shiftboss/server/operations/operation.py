@@ -28,8 +28,9 @@ class Operation(NamedTuple):
     is_tool: bool = True
 
 
-# Of the others, only these are written to the audit log: contracts choose commands, verdicts count.
-_AUDITED = frozenset({"swarm_spawn_subtask", "report_verdict"})
+# Of the others, only these are written to the audit log: contracts choose commands, verdicts count,
+# and who logs in can do more from then on.
+_AUDITED = frozenset({"swarm_spawn_subtask", "report_verdict", "create_login"})
 
 
 def is_audited(name: str, permission: Permission, *, reads: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.rules.access.tokens import StoredToken
+from shiftboss.rules.access.tokens import LoginCode, StoredToken
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
 
 
@@ -42,6 +42,21 @@ class DeploymentTransaction(Protocol):
     def forget_tokens(self, before_ms: int, limit: int) -> int:
         """Delete tokens that were revoked or expired before then; how many."""
         ...
+
+    # -- logging in
+    def add_login_code(self, code: LoginCode) -> None: ...
+
+    def has_login_code(self, digest: bytes) -> bool: ...
+
+    def take_login_code(self, digest: bytes) -> LoginCode | None:
+        """Delete the code. None if there is none: it was never made, or is used up."""
+        ...
+
+    def forget_login_codes(self, now_ms: int) -> None:
+        """Delete those that have expired."""
+        ...
+
+    def login_code_count(self) -> int: ...
 
     # -- keys
     def signing_keys(self) -> list[StoredKey]:

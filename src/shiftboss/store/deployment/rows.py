@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.rules.access.tokens import StoredToken
+from shiftboss.rules.access.tokens import LoginCode, StoredToken
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
 from shiftboss.store.transaction_part import Row, TransactionPart
 
@@ -41,6 +41,26 @@ class DeploymentRows(TransactionPart):
 
     def forget_tokens(self, before_ms: int, limit: int) -> int:
         return self._write("forget_tokens", {"before_ms": before_ms, "limit": limit})
+
+    # -- logging in
+
+    def add_login_code(self, code: LoginCode) -> None:
+        self._write("add_login_code", code._asdict())
+
+    def has_login_code(self, digest: bytes) -> bool:
+        return self._session.fetch_one("has_login_code", {"digest": digest}) is not None
+
+    def take_login_code(self, digest: bytes) -> LoginCode | None:
+        self.wrote = True
+        row = self._session.fetch_one("take_login_code", {"digest": digest})
+        return None if row is None else LoginCode._make((bytes(row[0]), *row[1:]))
+
+    def forget_login_codes(self, now_ms: int) -> None:
+        self._write("forget_login_codes", {"now_ms": now_ms})
+
+    def login_code_count(self) -> int:
+        row = self._session.fetch_one("login_code_count", {})
+        return 0 if row is None else int(row[0])
 
     # -- keys
 

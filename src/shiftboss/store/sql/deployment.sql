@@ -37,6 +37,27 @@ DELETE FROM tokens WHERE token_id IN (SELECT token_id FROM tokens
     WHERE revoked_at_ms < :before_ms OR expires_at_ms < :before_ms
     ORDER BY token_id LIMIT :limit);
 
+-- name: add_login_code
+INSERT INTO login_codes (digest, name, role, swarm_id, task_id, worker, maker_id, created_at_ms,
+    expires_at_ms, session_ends_at_ms)
+VALUES (:digest, :name, :role, :swarm_id, :task_id, :worker, :maker_id, :created_at_ms,
+    :expires_at_ms, :session_ends_at_ms);
+
+-- name: has_login_code
+SELECT 1 FROM login_codes WHERE digest = :digest;
+
+-- name: take_login_code
+-- Whoever deletes the row has the code: it can be used once, on one server.
+DELETE FROM login_codes WHERE digest = :digest
+RETURNING digest, name, role, swarm_id, task_id, worker, maker_id, created_at_ms, expires_at_ms,
+    session_ends_at_ms;
+
+-- name: forget_login_codes
+DELETE FROM login_codes WHERE expires_at_ms <= :now_ms;
+
+-- name: login_code_count
+SELECT count(*) FROM login_codes;
+
 -- name: signing_keys
 SELECT key_id, public_key, added_at_ms, added_by, retired_at_ms, retired_by
 FROM signing_keys ORDER BY added_at_ms, key_id;

@@ -1,0 +1,1 @@
+"""What the page and the terminal show: cards, workers, the inbox, and what has changed."""

@@ -1,0 +1,1 @@
+"""What the page and the terminal show: cards, the inbox, workers."""

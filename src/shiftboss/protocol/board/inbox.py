@@ -1,0 +1,79 @@
+"""The inbox: what waits for a person, in one swarm or in all of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from shiftboss.protocol.bus import Dispute
+from shiftboss.protocol.fields import Answer, Request, SwarmId
+
+ITEMS_MAX = 200
+
+InboxKind = Literal[
+    "question",
+    "permission",
+    "scope",
+    "review",
+    "dispute",
+    "budget",
+    "pause",
+    "escalation",
+    "stuck_claim",
+    "failed",
+    "refused_start",
+    "landing",
+    "not_running",
+    "dependency",
+]
+
+
+class ListInboxRequest(Request):
+    """Without `swarm_id`, all swarms that the caller may read."""
+
+    swarm_id: SwarmId | None = None
+
+
+class BudgetFacts(Answer):
+    """`scope` is task or swarm, `unit` tokens or dollars."""
+
+    scope: str
+    unit: str
+    limit: float
+    spent: float
+
+
+class InboxItem(Answer):
+    """`text` is the whole question of a worker, or one sentence. `command` helps, `also` are
+    others. Members without a value are left out."""
+
+    kind: InboxKind
+    swarm_id: str
+    bead_id: str | None = None
+    title: str | None = None
+    text: str
+    command: str | None = None
+    also: list[str] = Field(default=[])
+    since: int | None = None
+    until: int | None = None
+    worker: str | None = None
+    contact: str | None = None
+    question_id: int | None = None
+    request_id: int | None = None
+    paths: list[str] = Field(default=[])
+    dispute: Dispute | None = None
+    claim_id: int | None = None
+    commit: str | None = None
+    receipt_id: str | None = None
+    refused_by: list[str] = Field(default=[])
+    budget: BudgetFacts | None = None
+    tool: str | None = None
+
+
+class Inbox(Answer):
+    """`total` counts the items that are left out as well. `swarms` has the ids of the newest events
+    that the items show, by swarm."""
+
+    items: list[InboxItem]
+    total: int

@@ -1,0 +1,1 @@
+"""The operator's page: its files, logging in, and the feed of changes."""

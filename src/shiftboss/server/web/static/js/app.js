@@ -1,0 +1,118 @@
+// Start: session, change feed, routes, keyboard. Views are modules of `views/`.
+
+import { api } from "./api.js";
+import { tickAges } from "./dom.js";
+import { link } from "./router.js";
+import { Store } from "./store.js";
+import { Stage } from "./shell/stage.js";
+import { openCommands, openSwitcher } from "./shell/commands.js";
+import { mountConnection } from "./shell/connection.js";
+import { mountHeader } from "./shell/header.js";
+import { showHelp } from "./shell/help.js";
+import { bindKeys } from "./shell/keys.js";
+import { mountNav } from "./shell/nav.js";
+import { showLogin } from "./shell/read_only.js";
+import { toggleTheme } from "./shell/theme_button.js";
+import { toast, toastError } from "./shell/toast.js";
+
+const TICK_MS = 1000;
+const OF_ALL = new Set(["inbox", "runs", "repos"]);
+
+const store = new Store(api);
+const ctx = { api, store, session: null, navigate, toast, act };
+const stage = new Stage(document.getElementById("main"), ctx);
+
+function navigate(path, { replace = false } = {}) {
+  const fragment = path.startsWith("#") ? path : `#${path}`;
+  if (replace) history.replaceState(null, "", fragment);
+  else history.pushState(null, "", fragment);
+  stage.show();
+}
+
+/**
+ * Run an action; say that it worked once the server has said so, or why it was refused. `ids` are the tasks
+ * whose cards change. Resolves to the answer, or to null.
+ */
+async function act(label, run, { ids = [], onError } = {}) {
+  try {
+    const answer = await run();
+    toast(label, { tone: "green" });
+    await store.refreshAfterAction(ids);
+    return answer ?? true;
+  } catch (error) {
+    if (onError) onError(error);
+    else toastError("That did not work", error);
+    return null;
+  }
+}
+
+function go(view) {
+  const { swarm } = store.state;
+  if (OF_ALL.has(view)) navigate(link(view));
+  else navigate(swarm ? link("s", swarm, view) : "#/");
+}
+
+async function logOut() {
+  await api.post("/logout");
+  location.reload();
+}
+
+const commands = () => openCommands(ctx, stage.mounted.selection?.() ?? null, go, help, logOut);
+const switcher = () => openSwitcher(ctx);
+const help = () => showHelp(stage.view.title, stage.view.keys);
+
+function keys() {
+  const { mounted } = stage;
+  const ofView = Object.fromEntries((stage.view?.keys ?? []).map(({ key, run }) => [key, () => run(mounted, ctx)]));
+  return {
+    ...ofView,
+    j: () => mounted.select?.(1), k: () => mounted.select?.(-1),
+    h: () => mounted.selectColumn?.(-1), l: () => mounted.selectColumn?.(1),
+    enter: () => (isOnControl() ? false : mounted.open?.()),
+    escape: () => escape(mounted),
+    "/": () => (mounted.focusFilter ? mounted.focusFilter() : commands()),
+    "?": help, s: switcher, d: toggleTheme, "mod+k": commands,
+    "g b": () => go("board"), "g t": () => go("graph"), "g w": () => go("workers"), "g e": () => go("events"),
+    "g i": () => go("inbox"), "g r": () => go("runs"), "g p": () => go("replay"), "g o": () => go("repos"),
+  };
+}
+
+function isOnControl() {
+  return document.activeElement?.matches("a, button, input, textarea, select, summary");
+}
+
+/** Escape: what the view makes of it, else out of a field, else up to where this view belongs. */
+function escape(mounted) {
+  if (mounted.escape?.()) return true;
+  if (document.activeElement?.matches("input, textarea")) return document.activeElement.blur();
+  const { view } = stage.route;
+  if (view === "compare") return go("runs");
+  if (["task", "receipt"].includes(view)) return go("board");
+  return view === "event" ? go("events") : false;
+}
+
+async function start() {
+  const header = mountHeader(document.getElementById("header"), store, { openPalette: () => commands(), openSwitcher: switcher });
+  const nav = mountNav(document.getElementById("nav"), store);
+  mountConnection(document.getElementById("connection"), store);
+  stage.onShown = (route, view) => {
+    nav.show(route);
+    header.setTitle(view.title);
+  };
+  document.getElementById("skip-link").addEventListener("click", (event) => {
+    event.preventDefault();
+    document.getElementById("main").focus();
+  });
+  ctx.ready = store.loadSession().catch(() => null).then((session) => {
+    ctx.session = session;
+    showLogin(session);
+  });
+  store.onChange = (change) => stage.update(change);
+  window.addEventListener("hashchange", () => stage.show());
+  bindKeys(keys);
+  setInterval(() => document.hidden || tickAges(), TICK_MS);
+  store.connect();
+  await stage.show();
+}
+
+start();

@@ -1,0 +1,107 @@
+// A card: what it is, who works on it, where it stands and why, what it has cost. Its height depends on its
+// column alone, so that nothing moves while it changes.
+
+import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from "../dom.js";
+import { dollars, firstLine, percent, sentence } from "../format.js";
+import { icon } from "../icons.js";
+import { lookOf } from "../columns.js";
+import { link, taskLink } from "../router.js";
+
+const SHORT = 84;
+const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, waiting: SHORT, accepted: SHORT, done: 36 };
+
+// From here on a worker is asked to write a checkpoint.
+const CONTEXT_HIGH = 0.7;
+const CI_WORDS = { pending: ["clock", "CI running", ""], passed: ["check", "CI passed", "green"], failed: ["cross", "CI failed", "red"], unreachable: ["cross", "CI unreachable", "amber"] };
+
+/** The height of the row of a card, with the space below it. */
+export function cardHeight(card) {
+  return HEIGHTS[card.column] ?? SHORT;
+}
+
+export function createCard(card, swarm) {
+  const parts = {
+    mark: h("span.card-mark"),
+    link: foreign("a.card-link", { href: taskLink(swarm, card.bead_id) }, ""),
+    word: h("span.visually-hidden"),
+    line: foreign("p.card-line", null, ""),
+    ci: h("span.tag"),
+    worker: foreign("span.card-worker.one-line", null, ""),
+    attempt: h("span.quiet"),
+    context: meter("Context"),
+    cost: h("span.card-cost.number"),
+    age: h("time.number"),
+    answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, "Answer"),
+  };
+  const element = h(
+    "article.card", null,
+    h("h3.card-title", null, parts.mark, parts.link, parts.word),
+    h("div.card-state", null, parts.line, parts.ci),
+    h("div.card-meta", null, parts.worker, parts.attempt, h("span.card-gap"), parts.answer, parts.context, parts.cost, parts.age));
+  element.parts = parts;
+  updateCard(element, card);
+  return element;
+}
+
+export function updateCard(element, card) {
+  const { parts } = element;
+  const look = lookOf(card);
+  toggleAttribute(element, "data-column", true, card.column);
+  setMark(parts.mark, look);
+  setText(parts.link, card.title || card.bead_id);
+  setText(parts.word, `, ${look.word}`);
+  setLine(parts.line, card);
+  setCi(parts.ci, card.ci);
+  setText(parts.worker, workerOf(card));
+  setText(parts.attempt, card.attempt > 1 ? `try ${card.attempt}` : "");
+  setContext(parts.context, card);
+  setText(parts.cost, card.dollars ? dollars(card.dollars) : "");
+  setAge(parts.age, timeOf(card));
+  parts.answer.hidden = card.column !== "needs_you";
+}
+
+function setMark(element, look) {
+  if (element.dataset.icon === look.icon) return;
+  element.dataset.icon = look.icon;
+  element.className = `card-mark tone-${look.tone}`;
+  element.replaceChildren(icon(look.icon));
+}
+
+/** Why it is where it is; of a task at work, the last line of its output. */
+function setLine(element, card) {
+  const isStep = ["running", "verifying"].includes(card.column) && Boolean(card.step);
+  const text = isStep ? card.step : card.reason || card.last_error || card.step || "";
+  toggleAttribute(element, "data-step", isStep);
+  const line = isStep ? firstLine(text) : sentence(firstLine(text));
+  setText(element, line);
+  toggleAttribute(element, "title", line !== "", line);
+}
+
+function setCi(element, state) {
+  element.hidden = !CI_WORDS[state];
+  if (element.hidden || element.dataset.state === state) return;
+  const [shape, words, tone] = CI_WORDS[state];
+  element.dataset.state = state;
+  element.className = `tag ${tone}`.trim();
+  element.replaceChildren(icon(shape), document.createTextNode(words));
+}
+
+function setContext(element, card) {
+  const usage = card.context_usage;
+  element.hidden = usage == null || !["running", "verifying"].includes(card.column);
+  if (!element.hidden) {
+    const words = `Context ${percent(usage)} full`;
+    setMeter(element, usage, words, usage >= CONTEXT_HIGH ? "amber" : "");
+    element.title = words;
+  }
+}
+
+function workerOf(card) {
+  if (card.worker && card.agent && !card.worker.includes(card.agent)) return `${card.worker} · ${card.agent}`;
+  return card.worker || card.agent || card.repo || card.bead_id;
+}
+
+function timeOf(card) {
+  if (["done", "accepted", "failed"].includes(card.column)) return card.ended_at ?? card.updated_at;
+  return card.started_at ?? card.created_at;
+}

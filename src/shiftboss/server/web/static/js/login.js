@@ -1,0 +1,29 @@
+// The code of the login link is in the fragment, which reaches no server log; it is taken out of the
+// address before anything else happens.
+
+import { api } from "./api.js";
+import { setText } from "./dom.js";
+
+// After the code, the link may say what to show: `#CODE/s/SWARM/board`.
+const [code, ...route] = location.hash.slice(1).split("/");
+history.replaceState(null, "", location.pathname);
+
+async function logIn() {
+  if (!code) return fail("There is no login code in this address", "A login link works once, within ten minutes.");
+  try {
+    await api.post("/login", { code });
+    location.replace(`/#/${route.join("/")}`);
+  } catch (error) {
+    fail("This link does not work any more", error.hint || error.message);
+  }
+}
+
+function fail(title, text) {
+  setText(document.getElementById("login-title"), title);
+  setText(document.getElementById("login-text"), text);
+  document.getElementById("login-help").hidden = false;
+  document.getElementById("login-continue").hidden = false;
+  document.title = `${title} · Shiftboss`;
+}
+
+logIn();

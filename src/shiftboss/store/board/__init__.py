@@ -1,0 +1,1 @@
+"""Rows for the board: what many cards need, in a few queries."""
