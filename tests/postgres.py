@@ -27,6 +27,7 @@ from psycopg.sql import SQL, Identifier
 from shiftboss.store.postgres.schema import migrate
 from shiftboss.store.queries import load_migrations
 from tests.kill_with_parent import KillWithParent
+from tests.postgres_reset import DatabaseReset
 from tests.waiting import PAUSE_SECONDS, wait_until
 
 START_SECONDS = 20.0
@@ -72,6 +73,7 @@ class Postgres:
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: psycopg.Connection | None = None
+        self._unused: list[str] = []  # with the schema and nothing else
 
     def initialise(self) -> None:
         self._programs = _find_programs()
@@ -170,17 +172,26 @@ class Postgres:
         self._execute("CREATE DATABASE {}", TEMPLATE)
         with psycopg.connect(self.url(TEMPLATE), autocommit=True) as connection:
             migrate(connection, load_migrations("postgres"))
+            self._reset = DatabaseReset(connection)
 
     @contextmanager
     def database(self, template: str = TEMPLATE) -> Iterator[str]:
-        """The URL of a new database. `template0` gives one without the schema."""
-        name = f"test_{secrets.token_hex(6)}"
-        # Without fsync, copying files takes two thirds of the time of logging their contents.
-        self._execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, template)
+        """The URL of a database with nothing but the schema. `template0`: without the schema."""
+        is_reusable = template == TEMPLATE
+        name = self._unused.pop() if is_reusable and self._unused else self._create(template)
         try:
             yield self.url(name)
         finally:
-            self._execute("DROP DATABASE {} WITH (FORCE)", name)
+            if is_reusable and self._reset.restore(self.url(name)):
+                self._unused.append(name)
+            else:
+                self._execute("DROP DATABASE {} WITH (FORCE)", name)
+
+    def _create(self, template: str) -> str:
+        name = f"test_{secrets.token_hex(6)}"
+        # Without fsync, copying files takes two thirds of the time of logging their contents.
+        self._execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, template)
+        return name
 
     def _execute(self, statement: LiteralString, *names: str) -> None:
         """Through one connection: another one takes a third of the time of a new database."""
