@@ -12,6 +12,9 @@ ADDRESS: Final = f"http://{HOST}:{PORT}"
 STATE_FOLDER: Final = ".shiftboss"
 DATABASE_FILE: Final = "shiftboss.db"
 RUNS_FOLDER: Final = "runs"
+# In the folder of an attempt: what its agent printed.
+OUTPUT_LOG: Final = "output.log"
+ERROR_LOG: Final = "errors.log"
 # Beside the database file.
 BACKUPS_FOLDER: Final = "backups"
 # Of a backup, or a restored database, that is not complete yet.

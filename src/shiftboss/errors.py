@@ -20,6 +20,8 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
 │   ├── UnknownToken
+│   ├── UnknownNotification
+│   ├── DiffUnavailable
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── MalformedRequest        400  this is not HTTP as the server reads it
@@ -49,6 +51,7 @@ ShiftbossError
 │   ├── StalePolicy
 │   ├── ContractViolations
 │   ├── MergeConflict
+│   ├── HistoryIncomplete
 │   ├── WorkPaused
 │   ├── NotApproved
 │   └── RepoBlocked
@@ -247,6 +250,33 @@ class UnknownToken(NotFound):
             f"there is no valid token {name}",
             field="token",
             hint="`shiftboss token list` lists them",
+        )
+
+
+class UnknownNotification(NotFound):
+    code = "unknown_notification"
+    title = "There is no such notification"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"there is no notification {number} on this channel",
+            field="number",
+            hint="`shiftboss notify list` lists them",
+        )
+
+
+class DiffUnavailable(NotFound):
+    """The server cannot show the work of a task; a command on another machine may."""
+
+    code = "diff_unavailable"
+    title = "There is no difference to show"
+
+    def __init__(self, task_id: str, reason: str, command: str) -> None:
+        super().__init__(
+            f"the work of {task_id} cannot be shown: {reason}",
+            field="bead_id",
+            hint=f"`{command}`, on the machine that has its repository",
+            facts={"command": command},
         )
 
 
@@ -504,6 +534,23 @@ class ContractViolations(Conflict):
 class MergeConflict(Conflict):
     code = "merge_conflict"
     title = "The commits cannot be merged automatically"
+
+
+class HistoryIncomplete(Conflict):
+    """A state cannot be told from the events, because the first ones are deleted."""
+
+    code = "history_incomplete"
+    title = "The first events are deleted"
+
+    def __init__(self, swarm_id: str, first: int) -> None:
+        super().__init__(
+            f"the events of {swarm_id} before {first} are deleted, so its earlier states cannot be "
+            "told",
+            field="at",
+            hint="a server keeps events for --retention-days; its present state is in "
+            f"`shiftboss status {swarm_id}`",
+            facts={"first_event_id": first},
+        )
 
 
 class WorkPaused(Conflict):

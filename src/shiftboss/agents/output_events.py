@@ -46,6 +46,12 @@ class AgentActivity(NamedTuple):
     text: str
 
 
+class ToolUse(AgentActivity):
+    """A tool that the agent uses, and what for."""
+
+    __slots__ = ()
+
+
 class Finished(NamedTuple):
     """How the run ended according to the agent. The server verifies the work in any case."""
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from shiftboss.agents.output_events import AgentActivity, RateLimited
+from shiftboss.agents.output_events import RateLimited, ToolUse
 from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 
 LINE_CHARACTERS_MAX: Final = 4_000_000
@@ -106,13 +106,13 @@ def find_rate_limit(error: str, now: float, until: float | None = None) -> RateL
 class ToolUses(OrderedDict[str, tuple[str, str | None]]):
     """Tools in use by the id of the use: the name of the tool, and what it is to do."""
 
-    def begin(self, use_id: object, tool: object, tool_input: object) -> AgentActivity:
+    def begin(self, use_id: object, tool: object, tool_input: object) -> ToolUse:
         name, operation = brief(text(tool)) or "a tool", describe_input(tool_input)
         if isinstance(use_id, str):
             self[use_id] = (name, operation)
         if len(self) > ITEMS_MAX:
             self.popitem(last=False)
-        return AgentActivity(brief(f"{name} {operation or ''}"))
+        return ToolUse(brief(f"{name} {operation or ''}"))
 
     def end(self, use_id: object) -> tuple[str, str | None]:
         use = self.pop(use_id, None) if isinstance(use_id, str) else None

@@ -30,9 +30,12 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "demo": "demo.command:demo",
     },
     "Watch": {
+        "open": "cli.commands.server.open_page:open_page",
         "status": "cli.commands.swarms.status:status",
+        "watch": "cli.commands.swarms.watch:watch",
         "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
+        "replay": "cli.commands.swarms.replay:replay",
         "logs": "cli.commands.runs.logs:logs",
         "diff": "cli.commands.runs.diff:diff",
         "attach": "cli.commands.runs.attach:attach",
@@ -48,6 +51,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",
         "resume": "cli.commands.contract.failures:resume",
+        "notify": "cli.commands.server.notify:notify",
     },
     "Workers and tasks by hand": {
         "swarm": "cli.commands.swarms.swarms:swarm",

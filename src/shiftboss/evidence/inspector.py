@@ -15,6 +15,7 @@ from shiftboss.evidence.ci.local.breakage import find_breakage
 from shiftboss.evidence.ci.provider import CiProvider, CiProviders
 from shiftboss.evidence.ci.states import OPEN
 from shiftboss.evidence.commands.sandbox import secret_paths
+from shiftboss.evidence.mirror.diffs import DiffReader
 from shiftboss.evidence.mirror.remote_repository import MirroredRepository
 from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
@@ -25,6 +26,9 @@ from shiftboss.system.file_locks import acquire_exclusive_folder
 
 class Inspector:
     """Keeps mirrors and results in the folder of the database. Has no signing key."""
+
+    # It is in the process of the one who asks.
+    problem: str | None = None
 
     def __init__(self, folder: Path, secrets: Sequence[Path] = ()) -> None:
         """Commands see neither the state in the folder nor `secrets`."""
@@ -48,6 +52,7 @@ class Inspector:
         self.is_on_branch = repository.is_on_branch
         self.is_squash_of = repository.is_squash_of
         self.work_since = repository.work_since
+        self.diff = DiffReader(self._verifier.mirrors).diff
         self.context_material = ContextReader(repository).read
         self.verify = self._verifier.verify
 

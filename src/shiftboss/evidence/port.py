@@ -13,6 +13,7 @@ from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.diffs import WorkDiff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.statements import StatementBody
@@ -29,6 +30,11 @@ class Evidence(Protocol):
 
     @property
     def public_key(self) -> str: ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why questions cannot be answered now; None as far as it is known."""
+        ...
 
     async def survey(
         self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
@@ -60,6 +66,11 @@ class Evidence(Protocol):
     async def work_since(self, repo: str, base: str, rev: str) -> WorkSinceBase | None:
         """The commits from `base` to a revision, and the files that differ. None: there is no such
         revision."""
+        ...
+
+    async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:
+        """What differs from a commit to another one, or to a branch: `refs/heads/NAME`. None: there
+        is no such commit, or no such branch."""
         ...
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
@@ -102,6 +113,7 @@ class NoEvidence:
 
     own_repo: str | None = None
     public_key = ""
+    problem: str | None = None
 
     def __getattr__(self, name: str) -> Any:
         return _refuse

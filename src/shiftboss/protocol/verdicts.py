@@ -115,7 +115,7 @@ class Mutant(Answer):
     path: str
     line: int
     change: str
-    killed_by: str | None
+    killed_by: str | None = None
 
 
 class MutantTotals(Answer):
@@ -164,8 +164,9 @@ class Verdict(Answer):
 
     accepted: bool
     base_commit: str
-    commit: str | None
-    tree: str | None
+    # Stored without the members that are None, so these need a default.
+    commit: str | None = None
+    tree: str | None = None
     checks: list[CheckResult]
     violations: list[Violation]
     changes: list[Change] = Field(default=[])

@@ -10,6 +10,7 @@ from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.diffs import WorkDiff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.statements import StatementBody
@@ -26,6 +27,7 @@ class SimulatedEvidence:
     whether it cannot be answered now, `is_blind` whether the repository is not on this machine."""
 
     own_repo: str | None = OWN_REPO
+    problem: str | None = None
 
     def __init__(
         self,
@@ -75,6 +77,9 @@ class SimulatedEvidence:
         return False
 
     async def work_since(self, repo: str, base: str, rev: str) -> WorkSinceBase | None:  # noqa: ARG002
+        return None
+
+    async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:  # noqa: ARG002
         return None
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002

@@ -57,6 +57,10 @@ class HandoffTransaction(Protocol):
 
     def last_claim(self, swarm_id: str, task_id: str) -> Claim | None: ...
 
+    def claims_of_task(self, swarm_id: str, task_id: str, limit: int) -> list[Claim]:
+        """The newest first."""
+        ...
+
     def next_claim(self, now_ms: int, verifier: str) -> Claim | None:
         """The oldest claim that no verifier has taken and that this verifier has not passed on
         lately. Take its swarm before taking it."""

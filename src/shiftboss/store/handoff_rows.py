@@ -62,6 +62,12 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("last_claim", {"swarm_id": swarm_id, "task_id": task_id})
         return None if row is None else Claim._make(row)
 
+    def claims_of_task(self, swarm_id: str, task_id: str, limit: int) -> list[Claim]:
+        rows = self._session.fetch_all(
+            "claims_of_task", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [Claim._make(row) for row in rows]
+
     def next_claim(self, now_ms: int, verifier: str) -> Claim | None:
         row = self._session.fetch_one("next_claim", {"now_ms": now_ms, "verifier": verifier})
         return None if row is None else Claim._make(row)

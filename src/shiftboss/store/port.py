@@ -22,6 +22,9 @@ from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
+from shiftboss.store.monitoring.measures import Measure, StoreMeasures
+from shiftboss.store.monitoring.port import MonitoringTransaction
+from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -32,6 +35,17 @@ CommitListener = Callable[[list[Event]], None]
 
 def nothing_to_reload() -> None:
     """For a store whose settings nobody keeps in memory."""
+
+
+class EventFilter(NamedTuple):
+    """The events of a swarm with ids between `after` and `before`, both exclusive. None: of every
+    task, of every kind."""
+
+    swarm_id: str
+    after: int
+    before: int
+    task_id: str | None = None
+    kinds: tuple[str, ...] | None = None
 
 
 class Retry(NamedTuple):
@@ -77,6 +91,14 @@ class SwarmTransaction(Protocol):
     def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         """In order of their ids, without gaps."""
         ...
+
+    def event_bounds(self, swarm_id: str) -> tuple[int, int]:
+        """The ids of the first and the last event; zeros if there is none."""
+        ...
+
+    def events_between(
+        self, wanted: EventFilter, limit: int, *, newest_first: bool
+    ) -> list[Event]: ...
 
     def latest_time_ms(self) -> int | None:
         """The time of the newest event, or of the latest change of an attempt with a lease. One
@@ -172,8 +194,9 @@ class SwarmTransaction(Protocol):
         ...
 
     def prune_records(self, before_ms: int, limit: int) -> int:
-        """Delete what is older than that and belongs to no swarm, at most `limit` of each: all
-        but the newest pushes of a repo and signals of a strategy. The largest of these numbers."""
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each:
+        notifications, and all but the newest pushes of a repo and signals of a strategy. The
+        largest of these numbers."""
         ...
 
     def delete_worker(self, swarm_id: str, name: str) -> None:
@@ -336,8 +359,8 @@ class BusTransaction(Protocol):
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
-    ) -> None:
-        """Close the open questions of an attempt that has ended."""
+    ) -> int:
+        """Close the open questions of an attempt that has ended, and of those before; how many."""
         ...
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
@@ -373,6 +396,8 @@ class Transaction(
     RunTransaction,
     InspectionTransaction,
     DeploymentTransaction,
+    MonitoringTransaction,
+    NotificationTransaction,
     BoardTransaction,
     Protocol,
 ):
@@ -388,6 +413,17 @@ class Transaction(
 
     @property
     def epoch_floor(self) -> int: ...
+
+    def measure(
+        self,
+        measure: Measure,
+        value: float,
+        label: str = "",
+        task: tuple[str, str] | None = None,
+    ) -> None:
+        """Count it if and when the transaction commits. `label` is one of a few fixed words, `task`
+        the swarm and the id of the task that it is about."""
+        ...
 
     def hold_term(self, term: int) -> bool:
         """Whether `term` is the current one. If so, no other server can become the leader before
@@ -432,6 +468,8 @@ class Store(Transactions, Protocol):
     shared: bool
     # The newest schema that this program knows.
     schema_version: int
+    # What this process has done with the database.
+    measures: StoreMeasures
 
     async def open(
         self,

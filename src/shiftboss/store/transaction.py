@@ -17,7 +17,9 @@ from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
-from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
+from shiftboss.store.monitoring.rows import MonitoringRows
+from shiftboss.store.notifications.rows import NotificationRows
+from shiftboss.store.port import EventFilter, Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import (
     ASSIGNMENT_COLUMNS,
@@ -38,6 +40,8 @@ class SqlTransaction(
     CleaningRows,
     InspectionRows,
     DeploymentRows,
+    MonitoringRows,
+    NotificationRows,
     BoardRows,
 ):
     """Implements `shiftboss.store.port.Transaction`."""
@@ -85,6 +89,16 @@ class SqlTransaction(
         rows = self._session.fetch_all(
             "events_after", {"swarm_id": swarm_id, "event_id": event_id, "limit": limit}
         )
+        return [Event(*row) for row in rows]
+
+    def event_bounds(self, swarm_id: str) -> tuple[int, int]:
+        row = self._session.fetch_one("event_bounds", {"swarm_id": swarm_id})
+        return (0, 0) if row is None or row[0] is None else (row[0], row[1])
+
+    def events_between(self, wanted: EventFilter, limit: int, *, newest_first: bool) -> list[Event]:
+        query = "events_between_newest_first" if newest_first else "events_between"
+        kinds = None if wanted.kinds is None else f",{',,'.join(wanted.kinds)},"
+        rows = self._session.fetch_all(query, {**wanted._asdict(), "kinds": kinds, "limit": limit})
         return [Event(*row) for row in rows]
 
     def latest_time_ms(self) -> int | None:

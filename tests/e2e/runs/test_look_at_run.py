@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
-from shiftboss.cli.commands.runs.background import RunFolder
-from shiftboss.cli.commands.runs.clean import _Cleaning
-from shiftboss.cli.common.command import ServerSession
-from shiftboss.errors import Conflict
-from shiftboss.orchestrator.attempt.attempt_record import (
+from shiftboss.attempts.records import (
     AttemptRecord,
     attempts_in,
     attempts_of_run,
 )
+from shiftboss.attempts.run_process import process_of_run
+from shiftboss.cli.commands.runs.background import RunFolder
+from shiftboss.cli.commands.runs.clean import _Cleaning
+from shiftboss.cli.common.command import ServerSession
+from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.leftover_items import Leftover, WorkLocation
 from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
 from shiftboss.orchestrator.run.leftovers import (
@@ -37,7 +38,7 @@ from shiftboss.orchestrator.run.leftovers import (
 )
 from shiftboss.orchestrator.run.progress import TaskProgress
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
-from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
+from shiftboss.orchestrator.run.run_lock import hold_run_lock
 from shiftboss.system.processes import start_ticks
 from shiftboss.system.state_folder import BadStateFolder
 from tests.commands import Done, on_terminal, running, shiftboss

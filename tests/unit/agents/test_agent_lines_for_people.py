@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shiftboss.agents.registry import AGENTS, BRANDS
-from shiftboss.cli.views.agent_output import AgentLines
-from shiftboss.orchestrator.attempt.log_tail import LogTail
+from shiftboss.attempts.agent_lines import AgentLines
+from shiftboss.attempts.log_tail import LogTail
 from shiftboss.orchestrator.guardian.output import OutputLog
 from shiftboss.protocol.plan import PlanAgent
 
@@ -19,7 +19,7 @@ LINES = Path(__file__).with_name("agent_lines")
 def shown(kind: str, lines: list[str]) -> list[str]:
     agent = AGENTS[kind]
     agent_lines = AgentLines(agent.reader(PlanAgent(kind=kind)), agent.report_member)
-    return [text for line in lines for text in agent_lines.read(line)]
+    return [str(told) for line in lines for told in agent_lines.read(line)]
 
 
 @pytest.mark.requirement("OWN-11")

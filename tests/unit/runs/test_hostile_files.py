@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shiftboss.orchestrator.attempt.attempt_record import attempts_of_run
-from shiftboss.orchestrator.attempt.log_tail import LogTail
+from shiftboss.attempts.log_tail import LogTail
+from shiftboss.attempts.records import attempts_of_run
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 from shiftboss.orchestrator.run.run_files import (
     _ROW_TYPES,

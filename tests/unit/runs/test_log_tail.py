@@ -7,8 +7,8 @@ from typing import IO
 
 import pytest
 
-from shiftboss.orchestrator.attempt import log_tail
-from shiftboss.orchestrator.attempt.log_tail import LogTail
+from shiftboss.attempts import log_tail
+from shiftboss.attempts.log_tail import LogTail
 from shiftboss.system.json_files import open_regular
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal
+from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal, ToolUse
 from shiftboss.agents.output_lines import (
     brief,
     count,
@@ -62,7 +62,8 @@ class CodexOutput:
         kind = text(event.get("type"))
         if kind == "item.started":
             tool, operation = _tool_use(event.get("item")) or ("", None)
-            yield from _activity(f"{tool} {operation or ''}")
+            if line := brief(f"{tool} {operation or ''}"):
+                yield ToolUse(line)
         elif kind == "item.completed":
             yield from self._item(event.get("item"))
         elif kind == "turn.completed":

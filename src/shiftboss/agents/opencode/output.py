@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from shiftboss.agents.agent import REFUSED
-from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal
+from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal, ToolUse
 from shiftboss.agents.output_lines import (
     SHORT_WAIT_SECONDS,
     amount,
@@ -79,7 +79,7 @@ class OpencodeOutput:
         denial = _denial(error, tool)
         if denial is None:
             yield Allowed(tool, operation)
-            yield AgentActivity(brief(f"{tool} {operation or ''}"))
+            yield ToolUse(brief(f"{tool} {operation or ''}"))
         else:
             yield Denied(tool, denial, operation)
 

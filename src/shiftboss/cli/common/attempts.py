@@ -13,7 +13,7 @@ from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import NotFound, ShiftbossError
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord
+    from shiftboss.attempts.records import AttemptRecord
 
 AttemptNumber = Annotated[
     int | None,
@@ -53,7 +53,7 @@ def state_folder() -> Path:
 
 def find_attempt(task_id: str, swarm: str | None, number: int | None) -> AttemptRecord:
     """The attempt of this number, or else the newest. Raises NoAttempt or AmbiguousSwarm."""
-    from shiftboss.orchestrator.attempt.attempt_record import attempts_in
+    from shiftboss.attempts.records import attempts_in
 
     state = state_folder()
     attempts = attempts_in(state, task_id, swarm)

@@ -95,6 +95,12 @@ class ServerSession:
         self._token_file = token_file
         self._operator_token_file = operator_token_file
 
+    def renewed(self) -> ServerSession:
+        """One that looks for the server again, with the token as it is in its file then."""
+        return ServerSession(
+            self._address, self._token_file, self._operator_token_file, as_json=self.as_json
+        )
+
     @cached_property
     def _target(self) -> Target:
         return find_target(self._address)

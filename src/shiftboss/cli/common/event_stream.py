@@ -90,13 +90,19 @@ def _reopen(
 
 
 def _read(client: Client, response: HTTPResponse) -> Iterator[StreamEvent]:
+    for fields in read_frames(client, response):
+        data = json.loads(fields["data"])
+        at, actor = fields.get("at"), fields.get("actor") or None
+        yield StreamEvent(int(fields["id"]), fields["event"], data, at, actor)
+
+
+def read_frames(client: Client, response: HTTPResponse) -> Iterator[dict[str, str]]:
+    """The fields of each frame that has data. Raises NoServer if the connection is lost."""
     with response:
         lines = _lines(client, response)
         while (fields := _frame(lines)) is not None:
             if "data" in fields:
-                data = json.loads(fields["data"])
-                at, actor = fields.get("at"), fields.get("actor") or None
-                yield StreamEvent(int(fields["id"]), fields["event"], data, at, actor)
+                yield fields
 
 
 def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:

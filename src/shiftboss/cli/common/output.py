@@ -7,25 +7,27 @@ import sys
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from shiftboss.errors import ShiftbossError
+from shiftboss.rules.documents.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+__all__ = [
+    "CannotWrite",
+    "console",
+    "is_terminal",
+    "print_error",
+    "print_json",
+    "print_line",
+    "print_text",
+    "printable",
+    "printable_lines",
+    "show",
+]
+
 # Wider than any line: what goes to a file or a pipe is neither wrapped nor cut off.
 _PIPE_COLUMNS: Final = 100_000
 _TRAILING_SPACES: Final = re.compile(r" +$", re.MULTILINE)
-
-
-def printable(value: object) -> str:
-    """The value as text, with control characters and line breaks made visible."""
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _visible(char) for char in text)
-
-
-def _visible(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def print_json(document: bytes) -> None:
@@ -46,11 +48,6 @@ def print_text(text: str) -> None:
         return
     for line in text.splitlines():
         print_line(line)
-
-
-def printable_lines(value: object) -> str:
-    """Like `printable`, but line breaks stay line breaks."""
-    return "\n".join(printable(line) for line in str(value).splitlines())
 
 
 def is_terminal() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from shiftboss.cli.common.output import printable
+from shiftboss.rules.documents.printable import printable_source
 
 _RESET: Final = "\x1b[m"
 _BOLD, _RED, _GREEN, _CYAN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m"
@@ -20,6 +20,6 @@ def patch_lines(lines: Iterable[str], *, colours: bool) -> Iterator[str]:
             is_head = True
         elif line.startswith("@@"):
             is_head = False
-        text = "\t".join(printable(part) for part in line.split("\t"))
+        text = printable_source(line)
         colour = _BOLD if is_head else _COLOURS.get(line[:1], "")
         yield f"{colour}{text}{_RESET}" if colours and colour else text

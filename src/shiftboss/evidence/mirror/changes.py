@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.rules.paths.changes import CommitChange, FileChange, NetChange
@@ -26,22 +26,40 @@ _LISTING: Final = (
 _HUNK: Final = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
-async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
+class CountedChange(NamedTuple):
+    """A changed file with its numbers of lines; None for a binary file."""
+
+    file: FileChange
+    added: int | None
+    removed: int | None
+
+
+async def counted_changes(mirror: Mirror, before: str, after: str) -> list[CountedChange]:
     arguments = (*_LISTING, "--numstat", "-M", f"-l{RENAMES_MAX}", before, after)
     tokens = iter((await mirror.output("the changes", *arguments)).split(b"\0"))
-    files = []
-    added = deleted = 0
+    files: list[FileChange] = []
+    counts: list[tuple[int | None, int | None]] = []  # in the same order
     for token in tokens:
         if token.startswith(b":"):
             files.append(_file_change(token, tokens))
         elif token:
             plus, minus, path = token.split(b"\t", 2)
-            added += int(plus) if plus != b"-" else 0
-            deleted += int(minus) if minus != b"-" else 0
+            counts.append((_count(plus), _count(minus)))
             if not path:  # a rename: both names follow
                 next(tokens)
                 next(tokens)
-    return NetChange(files, added, deleted)
+    return [CountedChange(file, *count) for file, count in zip(files, counts, strict=True)]
+
+
+def _count(number: bytes) -> int | None:
+    return None if number == b"-" else int(number)
+
+
+async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
+    changes = await counted_changes(mirror, before, after)
+    added = sum(change.added or 0 for change in changes)
+    removed = sum(change.removed or 0 for change in changes)
+    return NetChange([change.file for change in changes], added, removed)
 
 
 async def plain_change(mirror: Mirror, before: str, after: str) -> list[FileChange]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from shiftboss.defaults import OUTPUT_LOG
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
 from shiftboss.orchestrator.attempt.agent_token import (
@@ -31,7 +32,6 @@ from shiftboss.orchestrator.attempt.prepare_workspace import (
 from shiftboss.orchestrator.attempt.questions import AttemptQuestions
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
-from shiftboss.orchestrator.guardian.output import OUTPUT_LOG
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.salvage import salvage_worktree

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.agents.launch import Launch
+from shiftboss.defaults import ERROR_LOG
 from shiftboss.evidence.commands.command import describe_exit
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
-from shiftboss.orchestrator.guardian.output import ERROR_LOG
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import module_argv
 

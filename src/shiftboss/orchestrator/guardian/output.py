@@ -10,9 +10,6 @@ import os
 from shiftboss.system.processes import CHUNK_BYTES
 
 WAITING_BYTES_MAX = 4 * 2**20
-# In the folder of an attempt: what its agent printed.
-OUTPUT_LOG = "output.log"
-ERROR_LOG = "errors.log"
 
 
 class OutputLog:

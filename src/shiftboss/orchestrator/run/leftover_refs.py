@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from shiftboss.attempts.records import AttemptRecord, attempts_of_run
 from shiftboss.errors import ShiftbossError
-from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
 from shiftboss.orchestrator.git.private_refs import SQUASHED_REFS, landing_ref, squashed_ref
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.leftover_items import (

@@ -16,9 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from shiftboss.attempts.records import AttemptRecord, attempts_of_run
+from shiftboss.attempts.run_process import process_of_run
 from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import ShiftbossError
-from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
 from shiftboss.orchestrator.git.private_refs import break_stale_locks
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.leftover_items import (
@@ -36,7 +37,7 @@ from shiftboss.orchestrator.run.leftover_refs import (
     why_over,
 )
 from shiftboss.orchestrator.run.run_files import read_run_facts
-from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
+from shiftboss.orchestrator.run.run_lock import hold_run_lock
 from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 

@@ -59,9 +59,11 @@ class FoldedSwarm:
     last_event_id: int = 0
 
     def apply(self, event: Event) -> None:
-        data: dict[str, Any] = json.loads(event.data)
-        self.last_event_id = event.event_id
-        handle = _HANDLERS.get(event.kind)
+        self.apply_data(event.event_id, event.kind, json.loads(event.data))
+
+    def apply_data(self, event_id: int, kind: str, data: dict[str, Any]) -> None:
+        self.last_event_id = event_id
+        handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, data)
 
@@ -71,6 +73,14 @@ class FoldedSwarm:
             (other := self.tasks.get(name)) is None or other.status != "done" or other.in_review
             for name in self.tasks[task_id].depends_on
         )
+
+
+def task_of_event(data: dict[str, Any]) -> str | None:
+    """The task, or the packet, that an event with this data is about."""
+    if data.get("packet_id") is not None:
+        return packet_task_id(data["packet_id"])
+    task_id: str | None = data.get("bead_id")
+    return task_id
 
 
 def fold(events: Iterable[Event]) -> FoldedSwarm:

@@ -10,6 +10,7 @@ from shiftboss.server.operations.board import BOARD_OPERATIONS
 from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
 from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATIONS
 from shiftboss.server.operations.handoffs import HANDOFF_OPERATIONS
+from shiftboss.server.operations.history import HISTORY_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATIONS
 
@@ -169,6 +170,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
     **HANDOFF_OPERATIONS,
     **CONTRACT_OPERATIONS,
     **RUN_OPERATIONS,
+    **HISTORY_OPERATIONS,
     **DEPLOYMENT_OPERATIONS,
     **BOARD_OPERATIONS,
 }

@@ -151,6 +151,29 @@ WHERE swarm_id = :swarm_id ORDER BY event_id DESC LIMIT 1;
 SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
 WHERE swarm_id = :swarm_id AND event_id > :event_id ORDER BY event_id LIMIT :limit;
 
+-- name: event_bounds
+-- Each bound is one look-up; together they would be a scan in SQLite.
+SELECT (SELECT min(event_id) FROM events WHERE swarm_id = :swarm_id),
+    (SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id);
+
+-- name: events_between
+-- Ids have no gaps, so the range bounds what is read, however few events fit. The kinds are
+-- between commas: there is no way to pass a list that both dialects know.
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
+WHERE swarm_id = :swarm_id AND event_id > :after AND event_id < :before
+    AND (CAST(:task_id AS text) IS NULL OR task_id = :task_id)
+    AND (CAST(:kinds AS text) IS NULL
+        OR replace(CAST(:kinds AS text), ',' || kind || ',', '') <> :kinds)
+ORDER BY event_id LIMIT :limit;
+
+-- name: events_between_newest_first
+SELECT swarm_id, event_id, kind, at_ms, data, actor FROM events
+WHERE swarm_id = :swarm_id AND event_id > :after AND event_id < :before
+    AND (CAST(:task_id AS text) IS NULL OR task_id = :task_id)
+    AND (CAST(:kinds AS text) IS NULL
+        OR replace(CAST(:kinds AS text), ',' || kind || ',', '') <> :kinds)
+ORDER BY event_id DESC LIMIT :limit;
+
 -- name: retry
 SELECT swarm_id, task_id, step_id, retries_made, state, due_at_ms FROM retries
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND step_id = :step_id;

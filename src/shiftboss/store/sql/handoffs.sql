@@ -47,6 +47,13 @@ SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, word
     escalated_at_ms
 FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY claim_id DESC LIMIT 1;
 
+-- name: claims_of_task
+SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms, taken_at_ms,
+    escalated_at_ms
+FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id
+ORDER BY claim_id DESC LIMIT :limit;
+
 -- name: next_claim
 -- The oldest claim that no verifier has taken, or whose verifier was lost, and that this verifier
 -- has not passed on lately.

@@ -19,7 +19,7 @@ from shiftboss.system.state_folder import refuse_tracked
 
 if TYPE_CHECKING:
     from shiftboss.agents.agent import ResumeCommand
-    from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord
+    from shiftboss.attempts.records import AttemptRecord
 
 
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -87,7 +87,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
 def _session(record: AttemptRecord) -> str | None:
     """The session of the last round. Agents print what they like, and it becomes an argument."""
     from shiftboss.agents.registry import AGENTS
-    from shiftboss.orchestrator.attempt.log_tail import LogTail
+    from shiftboss.attempts.log_tail import LogTail
 
     agent, session = AGENTS.get(record.settings.kind, AGENTS["command"]), None
     with LogTail(record.output) as output:

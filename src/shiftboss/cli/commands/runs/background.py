@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from shiftboss.attempts.run_process import RunProcess, process_of_run, was_killed
 from shiftboss.cli.common.command import Output
 from shiftboss.cli.common.discovery import find_state_folder
 from shiftboss.cli.common.output import is_terminal, print_json, print_line, show
@@ -26,7 +27,6 @@ from shiftboss.orchestrator.run.run_files import (
     read_result,
     read_run_facts,
 )
-from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run, was_killed
 from shiftboss.system.processes import python_argv
 from shiftboss.system.state_folder import make_private_folder, make_state_folder, read_server_file
 
@@ -177,7 +177,7 @@ class RunFolder:
                 time.sleep(POLL_SECONDS)
 
     def _print_log(self, process: RunProcess) -> None:
-        from shiftboss.orchestrator.attempt.log_tail import LogTail
+        from shiftboss.attempts.log_tail import LogTail
         from shiftboss.orchestrator.run.progress import LOG_NAME
 
         with LogTail(self._folder / LOG_NAME) as log:

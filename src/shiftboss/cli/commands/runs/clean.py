@@ -111,7 +111,7 @@ class _Cleaning:
     def _contracts(self, swarm_id: str, tasks: Tasks | None) -> WorkLocations:
         """Of the tasks that agents have worked on. Asked of the server, and never read from files
         that agents can write: branches are deleted by them."""
-        from shiftboss.orchestrator.attempt.attempt_record import attempts_of_run
+        from shiftboss.attempts.records import attempts_of_run
         from shiftboss.orchestrator.run.leftover_items import WorkLocation
 
         contracts: WorkLocations = {}

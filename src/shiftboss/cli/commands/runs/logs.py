@@ -15,7 +15,7 @@ from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_json, print_text, printable
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord
+    from shiftboss.attempts.records import AttemptRecord
 
 POLL_SECONDS: Final = 0.25
 
@@ -64,20 +64,17 @@ class _Line(NamedTuple):
 
 
 def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
-    from shiftboss.agents.registry import AGENTS
-    from shiftboss.cli.views.agent_output import AgentLines
+    from shiftboss.attempts.agent_lines import AgentLines, error_line
 
-    settings = record.settings
-    agent = AGENTS.get(settings.kind, AGENTS["command"])  # of an agent that is gone since
-    agent_lines = AgentLines(agent.reader(settings), agent.report_member)
+    agent_lines = AgentLines.of(record)
     is_empty = is_silent = True
     for line in lines:
         is_empty = False
         is_output = line.stream == "output"
-        texts = agent_lines.read(line.text) if is_output else [f"stderr: {printable(line.text)}"]
-        for text in texts:
+        told = agent_lines.read(line.text) if is_output else [error_line(line.text)]
+        for each in told:
             is_silent = False
-            print(text, flush=True)
+            print(each, flush=True)
     if is_silent and not is_empty:
         print("only reports for the run, such as its usage; --raw shows them", file=sys.stderr)
     if is_empty:
@@ -87,7 +84,7 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
 
 def _lines(record: AttemptRecord, *, follow: bool) -> Iterator[_Line]:
     """The lines of both streams. What is new in one comes before what is new in the other."""
-    from shiftboss.orchestrator.attempt.log_tail import LogTail
+    from shiftboss.attempts.log_tail import LogTail
 
     with LogTail(record.output) as output, LogTail(record.errors) as errors:
         is_over = False

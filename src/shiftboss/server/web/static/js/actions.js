@@ -60,6 +60,15 @@ export function retryClaim(item) {
   return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
 }
 
+/** `check`: one that failed, as `list_task_claims` has it. */
+export function waiveCheck(item, check) {
+  return {
+    id: "waive", label: "Waive this check", tone: "", needs: "operate", done: "Waived",
+    ask: { title: `Waive ${check.name}`, text: "Later claims of this task may fail this check as well. The receipt records it.", label: "Why it may fail", button: "Waive" },
+    run: (reason) => action("/operator/waive", { ...taskOf(item), check: check.name, subject: check.subject ?? "*", reason }),
+  };
+}
+
 export function cancelTask(item) {
   return {
     id: "cancel", icon: "cancelled", label: "Cancel task", tone: "danger", done: "Cancelled",

@@ -1,0 +1,1 @@
+"""What the folder of a run keeps of its attempts: records, logs, and what the agents said."""

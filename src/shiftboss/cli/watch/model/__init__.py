@@ -1,0 +1,1 @@
+"""What is shown: pure values, how each is drawn as cells, and what a key sends."""

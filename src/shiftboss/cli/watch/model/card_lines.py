@@ -1,0 +1,104 @@
+"""A card as a line of the board."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from rich.segment import Segment
+
+from shiftboss.cli.views.times import span
+from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.watch.model.cells import count, money, segment
+
+_CI_MARKS: Final = {
+    "pending": ("ci …", "yellow"),
+    "passed": ("ci ✓", "green"),
+    "failed": ("ci ✗", "bold red"),
+    "unreachable": ("ci ?", "yellow"),
+}
+# From this share on, the context of an agent is nearly full.
+CONTEXT_HIGH: Final = 0.8
+WIDE_COLUMNS_MIN: Final = 110
+_FIXED_CELLS: Final = 2 + 1 + 1 + 4 + 1 + 6 + 1 + 4 + 1 + 4 + 2
+
+
+class Layout(NamedTuple):
+    """The cells of the columns that differ with the width of the screen."""
+
+    task: int
+    title: int
+    agent: int
+    text: int
+
+    @classmethod
+    def of(cls, width: int) -> Layout:
+        task, agent = (24, 12) if width >= WIDE_COLUMNS_MIN else (17, 8)
+        rest = max(width - _FIXED_CELLS - task - agent, 0)
+        title = rest * 2 // 5 if width >= WIDE_COLUMNS_MIN else 0
+        return cls(task, title, agent, max(rest - title - (1 if title else 0), 0))
+
+
+def card_segments(card: Card, now_ms: int, width: int) -> list[Segment]:
+    layout, column = Layout.of(width), COLUMNS[card.column]
+    ci, ci_style = _CI_MARKS.get(card.ci, ("", ""))
+    gap = segment("", 1)
+    quiet = "dim" if card.column == "done" else ""
+    title = [segment(card.title, layout.title, quiet), gap] if layout.title else []
+    return [
+        segment(column.mark, 2, column.style),
+        segment(card.task_id, layout.task, quiet),
+        gap,
+        *title,
+        segment(card.agent, layout.agent, quiet),
+        gap,
+        segment(_age(card, now_ms), 4, quiet, right=True),
+        gap,
+        segment(money(card.dollars) or count(card.tokens), 6, quiet, right=True),
+        gap,
+        segment(_context(card), 4, _context_style(card), right=True),
+        gap,
+        segment(ci, 4, ci_style),
+        segment("", 2),
+        segment(_text(card, with_title=bool(title)), layout.text, quiet),
+    ]
+
+
+def _text(card: Card, *, with_title: bool) -> str:
+    """Why it is where it is. A card that needs no explanation shows its title instead."""
+    text = card.text or ("" if with_title else card.title)
+    return f"{card.state}: {text}" if card.column == "running" and card.state else text
+
+
+def _age(card: Card, now_ms: int) -> str:
+    return span((now_ms - card.since) / 1000) if card.since else ""
+
+
+def _context(card: Card) -> str:
+    return "" if card.context_usage is None else f"{card.context_usage:.0%}"
+
+
+def _context_style(card: Card) -> str:
+    return "yellow" if (card.context_usage or 0) >= CONTEXT_HIGH else ""
+
+
+def row_segments(row: Card | Heading, now_ms: int, width: int) -> list[Segment]:
+    return (
+        heading_segments(row, width)
+        if isinstance(row, Heading)
+        else card_segments(row, now_ms, width)
+    )
+
+
+def heading_segments(heading: Heading, width: int) -> list[Segment]:
+    column, cells = heading.column, max(width - 2, 0)
+    text = f"{column.word.upper()} {heading.cards}"
+    return [segment("", 2), segment(text, cells, column.style or "bold")]
+
+
+def board_head(width: int) -> list[Segment]:
+    layout = Layout.of(width)
+    names = [("", 2), ("TASK", layout.task + 1)]
+    if layout.title:
+        names.append(("TITLE", layout.title + 1))
+    names += [("AGENT", layout.agent + 1), (" AGE", 5), ("  COST", 7), (" CTX", 5), ("CI", 6)]
+    return [segment(name, cells, "dim") for name, cells in (*names, ("WHY", layout.text))]

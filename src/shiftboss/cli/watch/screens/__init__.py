@@ -1,0 +1,1 @@
+"""Textual: the screen, its views and dialogs."""

@@ -1,0 +1,120 @@
+"""The views of the screen, each drawn from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.segment import Segment, Segments
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from shiftboss.cli.common.output import printable, printable_lines
+from shiftboss.cli.watch.model.card_lines import board_head, row_segments
+from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
+from shiftboss.cli.watch.model.state import Model
+from shiftboss.cli.watch.model.workers import Members, worker_segments, workers_head
+from shiftboss.cli.watch.screens.lists import RowList, Source
+
+
+class ListView(Vertical):
+    """A head line, a list, and below it more about the selected row."""
+
+    DEFAULT_CSS = """
+    ListView > .head { height: 1; }
+    ListView > .peek { height: 4; border-top: solid ansi_bright_black; padding: 0 1; }
+    ListView > .empty { height: auto; padding: 1 2; display: none; }
+    """
+
+    def __init__(
+        self,
+        view: str,
+        source: Source[Any],
+        key_of: Callable[[Any], str | None],
+        draw: Callable[[Any, int], list[Segment]],
+        head: Callable[[int], list[Segment]],
+    ) -> None:
+        super().__init__(id=view)
+        self.list: RowList[Any] = RowList(source, key_of, draw)
+        self._head_of = head
+        self._head = Static(classes="head")
+        self._empty = Static(classes="empty")
+        self._peek = Static(classes="peek")
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield self._empty
+        yield self.list
+        yield self._peek
+
+    def on_resize(self) -> None:
+        self._head.update(Segments(self._head_of(self.size.width)))
+
+    def update(self, empty: str) -> None:
+        """`empty` says what would be here."""
+        self._empty.display = bool(empty)
+        if empty:
+            self._empty.update(Text(printable_lines(empty)))
+        self.list.update()
+
+    def peek(self, text: Text) -> None:
+        self._peek.update(text)
+
+
+def board_view(model: Model) -> ListView:
+    def draw(row: Card | Heading, width: int) -> list[Segment]:
+        return row_segments(row, model.now_ms(), width)
+
+    def key_of(row: Card | Heading) -> str | None:
+        return row.task_id if isinstance(row, Card) else None
+
+    return ListView("board", model.board, key_of, draw, board_head)
+
+
+def inbox_view(model: Model) -> ListView:
+    def draw(item: Item, width: int) -> list[Segment]:
+        return item_segments(item, model.now_ms(), width)
+
+    return ListView("inbox", model.inbox, lambda item: item.key, draw, inbox_head)
+
+
+def workers_view(model: Model) -> ListView:
+    def draw(worker: Members, width: int) -> list[Segment]:
+        return worker_segments(worker, model.now_ms(), width)
+
+    def key_of(worker: Members) -> str:
+        return str(worker.get("name"))
+
+    return ListView("workers", model.workers, key_of, draw, workers_head)
+
+
+def card_peek(card: Card) -> Text:
+    """The title, the whole reason, and the command that helps."""
+    column = COLUMNS[card.column]
+    text = Text(f"{column.mark} {column.word}  ", column.style)
+    text.append(printable(card.title), "not dim bold")
+    if card.text:
+        text.append(f"\n{printable(card.text)}", "not bold")
+    if card.command:
+        text.append(f"\n{printable(card.command)}", "not bold cyan")
+    return text
+
+
+def item_peek(item: Item) -> Text:
+    text = Text(printable(item.title or item.task_id or item.swarm_id), "bold")
+    text.append(f"\n{printable(item.text)}", "not bold")
+    if item.command:
+        text.append(f"\n{printable(item.command)}", "not bold cyan")
+    return text
+
+
+def worker_peek(worker: Members) -> Text:
+    text = Text(printable(worker.get("name", "")), "bold")
+    facts = [worker.get("agent"), worker.get("model"), worker.get("milestone")]
+    text.append("  " + printable(" · ".join(str(fact) for fact in facts if fact)), "not bold")
+    if worker.get("step"):
+        text.append(f"\n{printable(worker['step'])}", "not bold")
+    return text

@@ -1,0 +1,1 @@
+"""What has happened in a swarm: its events, the claims of a task, and the run replayed."""

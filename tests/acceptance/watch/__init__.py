@@ -1,0 +1,1 @@
+"""`shiftboss watch` against real servers."""

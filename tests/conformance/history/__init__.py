@@ -1,0 +1,1 @@
+"""What has happened: events, claims and replays, on both stores."""
