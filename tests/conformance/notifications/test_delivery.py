@@ -94,10 +94,13 @@ async def listed(coordinator: Coordinator) -> list[NotificationView]:
 
 
 async def until_state(coordinator: Coordinator, state: str, count: int = 1) -> None:
-    deadline = asyncio.get_running_loop().time() + 10
-    while sum(each.state == state for each in await listed(coordinator)) != count:
-        assert asyncio.get_running_loop().time() < deadline, f"not {count} {state}"
+    states: list[str] = []
+    for _ in range(1000):
+        states = [each.state for each in await listed(coordinator)]
+        if states.count(state) == count:
+            return
         await asyncio.sleep(0.01)
+    raise AssertionError(f"not {count} {state}: {states}")
 
 
 async def test_a_question_is_sent_once_signed_and_with_its_command(setup: Setup) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 
@@ -21,6 +22,7 @@ from tests.e2e.page.chromium import ARGUMENTS, chromium
 
 # Generous: the machine may be busy.
 WAIT_MS = 30_000
+expect.set_options(timeout=WAIT_MS)
 _REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP violation: ${event.violatedDirective} ${event.blockedURI}`));
@@ -85,7 +87,7 @@ class Watched:
         problems = [
             each for each in self.problems if not any(e.search(each) for e in self._expected)
         ]
-        assert problems == []
+        assert not problems, "\n".join(problems)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -46,7 +46,7 @@ def test_question_is_answered_with_a_thumb(page: Page, operator: Operator) -> No
     assert box["height"] >= 44
     button.click()
     expect(question).to_have_count(0)
-    answered = operator.bus("list_questions", swarm)["questions"]
+    answered = operator.bus("list_questions", swarm, only_open=False)["questions"]
     assert [each["answer"] for each in answered if each["bead_id"] == "a"] == ["On every use."]
 
 
@@ -121,8 +121,8 @@ def test_files_are_granted_and_work_is_reviewed(
     expect(scope).to_contain_text("README.md")
     scope.get_by_role("button", name="Grant").click()
     expect(scope).to_have_count(0)
-    requests = operator.bus("list_scope_requests", swarm)["requests"]
-    assert [each["state"] for each in requests] == ["granted"]
+    requests = operator.bus("list_scope_requests", swarm, only_open=False)["requests"]
+    assert [each["status"] for each in requests] == ["granted"]
 
     commit = repo.commit("work", HONEST)
     claim = {"bead_id": "t-1", "name": "w-1", "commit": commit, "summary": "done"}

@@ -16,7 +16,7 @@ def test_login_link_works_once_and_leaves_nothing_in_the_address(
 ) -> None:
     link = operator.login_link()
     visitor.goto(link)
-    expect(visitor.get_by_role("heading", name="Runs")).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     code = link.partition("#")[2]
     assert code not in visitor.url
     cookies = watched.context.cookies()

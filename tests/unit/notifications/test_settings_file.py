@@ -30,7 +30,7 @@ def problems(text: str) -> str:
 def test_a_file_with_all_kinds_of_channels() -> None:
     settings = read("""
 channels:
-  desk: {kind: desktop, on: [question, halt]}
+  desk: {kind: desktop, kinds: [question, halt]}
   script: {kind: command, command: [tell-me, --loud], timeout: 5s}
   phone:
     kind: webhook
@@ -40,8 +40,8 @@ channels:
 quiet: {start: 22:00, end: "07:30", zone: Europe/Berlin, urgent: [halt]}
 """)
     assert list(settings.channels) == ["desk", "script", "phone", "team"]
-    assert settings.channels["desk"].on == ["question", "halt"]
-    assert "verdict" not in settings.channels["phone"].on
+    assert settings.channels["desk"].kinds == ["question", "halt"]
+    assert "verdict" not in settings.channels["phone"].kinds
     assert settings.quiet is not None
     assert (settings.quiet.start, settings.quiet.end) == (22 * 60, 7 * 60 + 30)
 

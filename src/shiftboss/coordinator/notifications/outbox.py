@@ -43,7 +43,7 @@ def _notify(
     if notification is None:
         return
     kind = notification.kind
-    channels = [name for name, channel in settings.channels.items() if kind in channel.on]
+    channels = [name for name, channel in settings.channels.items() if kind in channel.kinds]
     if not channels:
         return
     number = tx.add_notification(notification)

@@ -85,7 +85,7 @@ class NotificationService:
             ChannelView(
                 name=name,
                 kind=settings.kind,
-                on=list(settings.on),
+                kinds=list(settings.kinds),
                 target=self.channels.by_name[name].target,
                 problem=self.channels.by_name[name].problem(),
                 pending=counts.get((name, "pending"), 0),

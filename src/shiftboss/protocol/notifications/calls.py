@@ -60,7 +60,7 @@ class ChannelView(Answer):
 
     name: str
     kind: str
-    on: list[str]
+    kinds: list[str]
     target: str
     problem: str | None
     pending: int

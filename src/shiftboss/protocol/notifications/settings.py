@@ -66,7 +66,7 @@ class ChannelSettings(Request):
     come from a variable or a file, too. Files are relative to the folder of `notify.yaml`."""
 
     kind: ChannelKind
-    on: Annotated[list[NotificationKind], Field(max_length=20)] = Field(default=DEFAULT_KINDS)
+    kinds: Annotated[list[NotificationKind], Field(max_length=20)] = Field(default=DEFAULT_KINDS)
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] | None = (
         None
     )

@@ -125,6 +125,8 @@ def _cancelled(board: FoldedBoard, data: dict[str, Any]) -> None:
 def _asked(board: FoldedBoard, data: dict[str, Any]) -> None:
     card = board.card(data["bead_id"])
     card.questions.add(data["question_id"])
+    if data.get("blocks"):  # also a failure that ends the verification of a claim
+        card.end_claim()
     if "dispute" not in data:
         card.old_questions.add(data["question_id"])
 

@@ -24,9 +24,7 @@ class NoServer(ShiftbossError):
 @server_command(operator=True)
 def open_page(
     session: ServerSession,
-    swarm: Annotated[
-        str | None, typer.Argument(metavar="[SWARM]", help="The swarm to show.")
-    ] = None,
+    swarm: Annotated[str | None, typer.Argument(metavar="SWARM", help="The swarm to show.")] = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Only print the link, for another machine or browser.")
     ] = False,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.app import App
-from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from shiftboss.cli.common.command import ServerSession
@@ -38,18 +37,6 @@ class WatchApp(App[None]):
     #filter { border: none; height: 1; padding: 0 1; background: ansi_default; }
     ContentSwitcher { height: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"view('{name}')", name, show=False) for key, name in VIEWS.items()),
-        Binding("tab", "next_view(1)", "next view", show=False, priority=True),
-        Binding("shift+tab", "next_view(-1)", "previous view", show=False, priority=True),
-        *(Binding(key, f"decide('{key}')", key, show=False) for key in DECISIONS),
-        Binding("p", "pause", "pause", show=False),
-        Binding("slash", "filter", "filter", show=False),
-        Binding("escape", "leave", "back", show=False),
-        Binding("w", "choose_swarm", "swarm", show=False),
-        Binding("question_mark", "help", "help", show=False),
-        Binding("q,ctrl+c", "quit", "quit", show=False),
-    ]
 
     def __init__(self, session: ServerSession, swarm_id: str | None = None) -> None:
         # The colours of the terminal, which fit its background. NO_COLOR leaves them out.

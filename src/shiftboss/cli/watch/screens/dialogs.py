@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -74,13 +75,12 @@ class Confirm(ModalScreen[str | None]):
             yield _body(self._title, self._text)
             yield Static(Text(f"{keys} · esc back", "bold"))
 
-    def key_escape(self) -> None:
-        self.dismiss(None)
-
-    def on_key(self, event: object) -> None:
-        key = str(getattr(event, "key", ""))
-        if key in self._choices:
-            self.dismiss(key)
+    def on_key(self, event: Key) -> None:
+        event.stop()  # else the screen below would take it for one of its own
+        if event.key in self._choices:
+            self.dismiss(event.key)
+        elif event.key == "escape":
+            self.dismiss(None)
 
 
 class Help(ModalScreen[None]):

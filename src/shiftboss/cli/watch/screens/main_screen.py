@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Input, Static
@@ -17,7 +18,8 @@ from shiftboss.cli.watch.model.actions import Target
 from shiftboss.cli.watch.model.cards import Card
 from shiftboss.cli.watch.model.inbox import Item
 from shiftboss.cli.watch.model.summary import header_line
-from shiftboss.cli.watch.screens.keys import footer_text, tabs_text
+from shiftboss.cli.watch.screens.decisions import DECISIONS
+from shiftboss.cli.watch.screens.keys import VIEWS, footer_text, tabs_text
 from shiftboss.cli.watch.screens.log_view import LogView
 from shiftboss.cli.watch.screens.notices import empty_text, notice_text
 from shiftboss.cli.watch.screens.task_view import TaskView
@@ -36,6 +38,20 @@ MESSAGE_SECONDS: Final = 15.0
 
 class MainScreen(Screen[None]):
     """`target` is what the keys act on: the selected row of the list that was looked at last."""
+
+    # Not of the app: they do not apply while a dialog is open.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"app.view('{name}')", name, show=False) for key, name in VIEWS.items()),
+        Binding("tab", "app.next_view(1)", "next view", show=False, priority=True),
+        Binding("shift+tab", "app.next_view(-1)", "previous view", show=False, priority=True),
+        *(Binding(key, f"app.decide('{key}')", key, show=False) for key in DECISIONS),
+        Binding("p", "app.pause", "pause", show=False),
+        Binding("slash", "app.filter", "filter", show=False),
+        Binding("escape", "app.leave", "back", show=False),
+        Binding("w", "app.choose_swarm", "swarm", show=False),
+        Binding("question_mark", "app.help", "help", show=False),
+        Binding("q,ctrl+c", "app.quit", "quit", show=False),
+    ]
 
     def __init__(self, live: Live) -> None:
         super().__init__()
