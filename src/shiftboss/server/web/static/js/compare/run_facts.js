@@ -1,9 +1,12 @@
-// What a comparison needs to know about a run.
+// What a comparison needs to know about a run: its cards, and what its events say of each task.
 
 import { millis } from "../format.js";
 
 const PAGE = 1000;
 const TASKS_MAX = 10_000;
+const EVENTS_PAGE = 500;
+const EVENT_PAGES_MAX = 60;
+const ENDS = ["task_done", "task_failed", "task_cancelled"];
 
 async function allCards(api, swarm, signal) {
   const cards = [];
@@ -16,31 +19,61 @@ async function allCards(api, swarm, signal) {
   return cards;
 }
 
-const sum = (cards, value) => cards.reduce((total, card) => total + (value(card) ?? 0), 0);
+async function records(api, swarm, signal) {
+  const byTask = new Map();
+  let after = 0;
+  for (let page = 0; page < EVENT_PAGES_MAX && after !== null; page += 1) {
+    const body = { swarm_id: swarm, kinds: ["task_started", "claim_refused", ...ENDS], after, limit: EVENTS_PAGE };
+    const answer = await api.post("list_events", body, { signal });
+    for (const event of answer.events ?? []) note(byTask, event);
+    after = answer.next_after ?? null;
+  }
+  return byTask;
+}
 
-export const retriesOf = (card) => Math.max(0, (card.epoch ?? card.attempt ?? 0) - 1);
-export const millisOf = (card) => (card.started_at && card.ended_at ? card.ended_at - card.started_at : null);
+function note(byTask, { kind, bead_id: id, at }) {
+  const task = byTask.get(id) ?? { startedAt: null, endedAt: null, attempts: 0, refusals: 0 };
+  if (kind === "task_started") {
+    task.startedAt ??= at;
+    task.attempts += 1;
+  }
+  if (kind === "claim_refused") task.refusals += 1;
+  if (ENDS.includes(kind)) task.endedAt = at;
+  byTask.set(id, task);
+}
+
+/** A card with `milliseconds` (null while it is not over), `retries` and `refusals` of the whole run. */
+function measured(card, record) {
+  const { startedAt = null, endedAt = null, attempts = 0, refusals = 0 } = record ?? {};
+  return { ...card, refusals, retries: Math.max(0, attempts - 1), milliseconds: startedAt && endedAt ? endedAt - startedAt : null };
+}
+
+const sum = (cards, member) => cards.reduce((total, card) => total + card[member], 0);
 
 /** `{swarm, status, cards, totals}` of a run. */
 export async function runFacts(api, swarm, signal) {
-  const [status, cards] = await Promise.all([api.get(`/swarm/${encodeURIComponent(swarm)}/status`, { signal }), allCards(api, swarm, signal)]);
-  const started = Math.min(...cards.map((card) => card.started_at ?? Infinity));
+  const [status, plain, byTask] = await Promise.all([
+    api.get(`/swarm/${encodeURIComponent(swarm)}/status`, { signal }),
+    allCards(api, swarm, signal),
+    records(api, swarm, signal),
+  ]);
+  const cards = plain.map((card) => measured(card, byTask.get(card.bead_id)));
+  const { bus } = status;
   const ended = millis(status.completed_at) ?? millis(status.last_update);
-  const begin = Number.isFinite(started) ? started : millis(status.created_at);
   return {
     swarm,
     status,
     cards,
     totals: {
-      milliseconds: Math.max(0, ended - begin),
-      dollars: status.bus.dollars,
-      tokens: status.bus.tokens,
+      milliseconds: Math.max(0, ended - millis(status.created_at)),
+      dollars: bus.dollars,
+      tokens: bus.tokens,
       tasks: cards.length,
-      landed: status.bus.landed,
-      done: status.bus.done,
-      failed: status.bus.failed,
-      refusals: sum(cards, (card) => card.refusals),
-      retries: sum(cards, retriesOf),
+      landed: bus.landed,
+      done: bus.done,
+      failed: bus.failed,
+      refusals: sum(cards, "refusals"),
+      retries: sum(cards, "retries"),
     },
   };
 }
@@ -53,6 +86,6 @@ export function pairs(left, right) {
     const pair = byId.get(card.bead_id) ?? { id: card.bead_id, title: card.title, left: null };
     byId.set(card.bead_id, { ...pair, right: card });
   }
-  const difference = ({ left: a, right: b }) => (a && b ? Math.abs((millisOf(a) ?? 0) - (millisOf(b) ?? 0)) : -1);
+  const difference = ({ left: a, right: b }) => (a && b ? Math.abs((a.milliseconds ?? 0) - (b.milliseconds ?? 0)) : -1);
   return [...byId.values()].sort((a, b) => difference(b) - difference(a) || a.id.localeCompare(b.id));
 }

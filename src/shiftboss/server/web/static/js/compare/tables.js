@@ -5,7 +5,6 @@ import { lookOf } from "../columns.js";
 import { icon } from "../icons.js";
 import { compact, dollars, duration, number } from "../format.js";
 import { link, taskLink } from "../router.js";
-import { millisOf, retriesOf } from "./run_facts.js";
 
 const SHOWN_MAX = 500;
 
@@ -46,12 +45,11 @@ export function totalsTable(left, right) {
 function cells(card, swarm) {
   if (!card) return [h("td.quiet", { colspan: "4" }, "not in this run")];
   const look = lookOf(card);
-  const time = millisOf(card);
   return [
     h("td", null, h("a.state", { href: taskLink(swarm, card.bead_id), class: `tone-${look.tone}` }, icon(look.icon), look.word)),
-    h("td.number", null, time === null ? "" : duration(time)),
+    h("td.number", null, card.milliseconds === null ? "" : duration(card.milliseconds)),
     h("td.number", null, card.dollars ? dollars(card.dollars) : ""),
-    h("td.number", null, [retriesOf(card) && `${retriesOf(card)} more`, card.refusals && `${card.refusals} refused`].filter(Boolean).join(", ")),
+    h("td.number", null, [card.retries && `${card.retries} more`, card.refusals && `${card.refusals} refused`].filter(Boolean).join(", ")),
   ];
 }
 

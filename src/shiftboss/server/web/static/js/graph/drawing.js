@@ -21,23 +21,25 @@ function detailOf(task) {
   return [lookOf(task).word, task.column === "running" && task.worker, task.title].filter(Boolean).join(" · ");
 }
 
-function labelOf(task, isCritical) {
-  if (task.group) return `${plural(task.group.length, "task")} that are done. Show them`;
-  const needs = task.depends_on?.length ? `, depends on ${task.depends_on.join(", ")}` : "";
-  return `${task.bead_id}: ${task.title}. ${lookOf(task).word}${needs}${isCritical ? ", on the critical path" : ""}`;
+// What is seen comes first, for people who speak to their computer; then what the lines show.
+function labelOf(task, [id, detail], isCritical) {
+  if (task.group) return `${id} ${detail}. Show them`;
+  const needs = task.depends_on?.length ? ` Depends on ${task.depends_on.join(", ")}.` : "";
+  return `${id} ${detail}. ${task.title}.${needs}${isCritical ? " On the critical path." : ""}`;
 }
 
 export function nodeElement(task, place, { swarm, isCritical }) {
   const look = task.group ? { icon: "done", tone: "green" } : lookOf(task);
+  const texts = [cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS), cut(detailOf(task), LINE_CHARACTERS)];
   const href = task.group ? `${link("s", swarm, "graph")}?done=1` : taskLink(swarm, task.bead_id);
   return s(
     "a",
-    { href, class: `graph-node tone-${look.tone}${isCritical ? " critical" : ""} column-${task.column ?? "done"}`, transform: `translate(${place.x},${place.y})`, "data-id": task.bead_id, "aria-label": labelOf(task, isCritical) },
+    { href, class: `graph-node tone-${look.tone}${isCritical ? " critical" : ""} column-${task.column ?? "done"}`, transform: `translate(${place.x},${place.y})`, "data-id": task.bead_id, "aria-label": labelOf(task, texts, isCritical) },
     s("title", {}, task.group ? task.group.slice(0, 20).join(", ") : `${task.bead_id}\n${task.title}`),
     s("rect", { width: NODE.width, height: NODE.height, rx: 6 }),
     stateMark(look),
-    s("text", { x: 32, y: 19, class: "graph-id" }, cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS)),
-    s("text", { x: 12, y: 35, class: "graph-detail" }, cut(detailOf(task), LINE_CHARACTERS)),
+    s("text", { x: 32, y: 19, class: "graph-id" }, texts[0]),
+    s("text", { x: 12, y: 35, class: "graph-detail" }, texts[1]),
   );
 }
 

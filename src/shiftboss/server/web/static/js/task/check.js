@@ -7,7 +7,7 @@ import { duration, plural } from "../format.js";
 export const OUTCOMES = {
   passed: { icon: "accepted", tone: "green", word: "passed" },
   failed: { icon: "failed", tone: "red", word: "failed" },
-  unverifiable: { icon: "question", tone: "amber", word: "could not be checked" },
+  unverifiable: { icon: "question", tone: "amber", word: "unverifiable" },
   waived: { icon: "cancelled", tone: "amber", word: "waived" },
 };
 

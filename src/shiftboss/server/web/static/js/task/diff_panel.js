@@ -56,6 +56,7 @@ export function diffPanel({ swarm, id, load }) {
       return fileSection(file, { isOpen });
     });
     return [
+      h("h2.visually-hidden", null, "Changed files"),
       h("div.diff-top", null, headline(diff), claimLinks(diff, claims), foldButtons()),
       diff.truncated && h("p.notice", null, "The diff is too large to be shown as a whole. ", command(`shiftboss diff ${id} --swarm ${swarm}`)),
       h("div.diff-columns", null, treeList(diff.files, (file) => reveal({ file: file.path })), h("div.diff-files", null, sections.map((section) => section.element))),

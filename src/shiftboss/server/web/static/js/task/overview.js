@@ -55,7 +55,7 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
     refusal.hidden = !isRefused;
     if (!isRefused) return;
     if (!refusal.firstChild) refusal.append(verdict.element);
-    verdict.update({ claims: claims.slice(0, 1) }, { rest: [], query: {} });
+    verdict.update({ claims: claims.slice(0, 1), task }, { rest: [], query: {} });
   }
 
   async function showHistory(facts) {

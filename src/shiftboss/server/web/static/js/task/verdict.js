@@ -30,8 +30,11 @@ export function verdictPanel({ swarm, id, ctx, diffOf }) {
   const picker = h("div.claims");
   const body = h("div.verdict");
   const element = h("div", null, picker, body);
+  // Once the task is over, a waiver would have no effect.
+  let isOpen = false;
 
-  function update({ claims }, route) {
+  function update({ claims, task }, route) {
+    isOpen = task && !["done", "cancelled"].includes(task.status);
     const wanted = route.rest[0] === "claim" ? Number(route.rest[1]) : null;
     const claim = claims.find((each) => each.claim_id === wanted) ?? (wanted ? null : claims[0]);
     show(picker, [claims.map((each) => [each.claim_id, each.state]), claim?.claim_id], () => (claims.length > 1 ? claimList(claims, claim) : null));
@@ -59,7 +62,7 @@ export function verdictPanel({ swarm, id, ctx, diffOf }) {
   function oneCheck(check, claim, isFirst, diff) {
     const isFailed = check.result === "failed";
     const waiver = waiveCheck({ swarm_id: swarm, bead_id: id }, check);
-    const canWaive = isFailed && check.name !== "commit" && claim.state === "refused" && allowed([waiver], ctx.store.state.session).length > 0;
+    const canWaive = isFailed && isOpen && check.name !== "commit" && claim.state === "refused" && allowed([waiver], ctx.store.state.session).length > 0;
     return checkElement(check, claim, {
       isOpen: isFailed || (isFirst && check.result === "unverifiable"),
       excerpts: isFailed && diff ? excerpts(check, claim, diff, lineLink(claim)) : null,
