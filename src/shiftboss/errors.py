@@ -20,6 +20,7 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   ├── UnknownPolicy
 │   ├── UnknownToken
+│   ├── UnknownNotification
 │   ├── DiffUnavailable
 │   └── UnknownPath
 ├── MethodNotAllowed        405
@@ -249,6 +250,18 @@ class UnknownToken(NotFound):
             f"there is no valid token {name}",
             field="token",
             hint="`shiftboss token list` lists them",
+        )
+
+
+class UnknownNotification(NotFound):
+    code = "unknown_notification"
+    title = "There is no such notification"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"there is no notification {number} on this channel",
+            field="number",
+            hint="`shiftboss notify list` lists them",
         )
 
 

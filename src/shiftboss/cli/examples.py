@@ -11,6 +11,7 @@ from typing import Any, Final
 # Keeps the line breaks of the paragraph that it begins.
 _AS_IT_STANDS: Final = "\b"
 _EXAMPLES: Final[dict[str, str]] = {
+    "open": "shiftboss open login",
     "init": "shiftboss init --server https://boss.example.com --token-file ~/.boss-token",
     "demo": "shiftboss demo --keep",
     "doctor": "shiftboss doctor",
@@ -57,6 +58,10 @@ _EXAMPLES: Final[dict[str, str]] = {
     "checkpoint export": "shiftboss checkpoint export --out checkpoints.json --swarm login",
     "strategy suggest": 'shiftboss strategy suggest --goal "Add a login form"',
     "strategy list": "shiftboss strategy list",
+    "notify list": "shiftboss notify list --state failed",
+    "notify channels": "shiftboss notify channels",
+    "notify test": "shiftboss notify test phone",
+    "notify retry": "shiftboss notify retry 12",
     "servers": "shiftboss servers --json",
     "verifier": "shiftboss verifier --server https://shiftboss.example.com --at-once 2",
     "token list": "shiftboss token list --all",

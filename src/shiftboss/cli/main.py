@@ -30,6 +30,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "demo": "demo.command:demo",
     },
     "Watch": {
+        "open": "cli.commands.server.open_page:open_page",
         "status": "cli.commands.swarms.status:status",
         "watch": "cli.commands.swarms.watch:watch",
         "why": "cli.commands.bus.why:why",
@@ -50,6 +51,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",
         "resume": "cli.commands.contract.failures:resume",
+        "notify": "cli.commands.server.notify:notify",
     },
     "Workers and tasks by hand": {
         "swarm": "cli.commands.swarms.swarms:swarm",

@@ -12,7 +12,6 @@ from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
-from shiftboss.coordinator.board.change_feed import ChangeFeed
 from shiftboss.coordinator.board.service import BoardService
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
@@ -52,15 +51,22 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.history.service import HistoryService
+from shiftboss.coordinator.notifications.active_channels import ActiveChannels
+from shiftboss.coordinator.notifications.service import NotificationService
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
 from shiftboss.errors import StoreDamaged, StoreUnavailable
 from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
+from shiftboss.notifications.settings_source import SettingsSource
 from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.deployment.readiness import ReadinessProblem
+from shiftboss.rules.deployment.readiness import (
+    ReadinessProblem,
+    warning_of_effects,
+    warning_of_evidence,
+)
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import polling_at
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
@@ -96,13 +102,15 @@ class Coordinator:
         policy_file: Path | None = None,
         spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
+        notify: SettingsSource | None = None,
         state_folder: Path | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
-        it is the stored one, or that of the `policy_file`. In the `state_folder`, the runs of this
-        machine keep what their agents print."""
+        it is the stored one, or that of the `policy_file`. `notify` has the channels of
+        notifications; without it, nobody is notified. In the `state_folder`,
+        the runs of this machine keep what their agents print."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -110,7 +118,7 @@ class Coordinator:
         )
         self.clock = clock = clock or ServerClock(*machine)
         self.hub = hub = hub or Hub(is_alone=not store.shared)
-        self._evidence = evidence = evidence or NoEvidence()
+        self.evidence = evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
         self.admissions = Admissions()
         active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
@@ -126,10 +134,9 @@ class Coordinator:
         leading = LeaderStore(store)
         self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
         self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
-        self._after_commit = AfterCommit(leading, hub, effects, leading.leads)
+        self.after_commit = AfterCommit(leading, hub, effects, leading.leads)
 
-        self.changes = ChangeFeed(hub)
-        self.board = BoardService(store, clock, hub, self.changes)
+        self.board = BoardService(store, clock, hub)
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         spawning = spawning or SpawnPolicy()
         self.bus = BusService(
@@ -142,6 +149,7 @@ class Coordinator:
             self.admissions,
             find_task,
             everybody_reopens=spawning.open_to_all,
+            on_step=self.board.changes.note_heartbeat,
         )
         self.handoffs = HandoffService(
             store,
@@ -165,6 +173,9 @@ class Coordinator:
 
         self.forge_checks = ForgeCheckService(active_policy, evidence)
         self.presence = Presence(store, clock)
+        self.notifications = NotificationService(
+            store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address)
+        )
         duties: list[Duty] = [
             self.presence,
             RetryScheduler(leading, clock, hub),
@@ -178,7 +189,8 @@ class Coordinator:
             CascadeWatcher(leading, clock, hub, active_policy),
             BreakageSearch(leading, clock, hub, active_policy, evidence),
             self._swarm_completion,
-            self._after_commit,
+            self.after_commit,
+            self.notifications.notifier,
         ]
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
@@ -196,22 +208,34 @@ class Coordinator:
             self.check_health,
             (self.everywhere, self.on_leader),
         )
+        self._tell_others(verifies=verifies)
+        self._watch_readiness()
+        self._exit = AsyncExitStack()
+
+    def _tell_others(self, *, verifies: bool) -> None:
+        """What the row of this server says to the others on the database."""
         self.presence.facts |= {
-            "schema": lambda: store.schema_version,
+            "schema": lambda: self.store.schema_version,
             "verifies": lambda: verifies,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
             # The only server on a database has nobody to tell.
-            "polling": lambda: hub.polling_here() if store.shared else None,
+            "polling": lambda: self.hub.polling_here() if self.store.shared else None,
         }
         self.presence.on_seen = self._note_polling
         # The last one: it tells what the others have read.
         self.settings.add(self.presence.renew_if_changed)
+
+    def _watch_readiness(self) -> None:
         self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
+        self.deployment.degraded |= {
+            "evidence": self._evidence_problem,
+            "effects": self._effects_problem,
+        }
+        self.deployment.degraded_in_store.append(self.notifications.warning)
         self.deployment.credentials = self._credential_lines
-        self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self._open()
@@ -239,10 +263,18 @@ class Coordinator:
         )
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self.settings.stop)
-        self._exit.push_async_callback(self._evidence.close)
+        self._exit.push_async_callback(self.evidence.close)
+        self._exit.push_async_callback(self.notifications.channels.close)
+        self._exit.push_async_callback(self._flush_notifications)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._set_clock()
         await self.settings.read()
+        await self.notifications.channels.start()
+
+    async def _flush_notifications(self) -> None:
+        """Where servers share a database, another one sends them."""
+        if not self.store.shared and not self.hub.is_offline:
+            await self.notifications.notifier.flush()
 
     async def _set_clock(self) -> None:
         """All servers on a database go by its clock, even if what is stored is later: a server that
@@ -283,6 +315,16 @@ class Coordinator:
             else ReadinessProblem("clock", problem.detail, problem.hint or "")
         )
 
+    def _evidence_problem(self) -> ReadinessProblem | None:
+        problem = self.evidence.problem
+        return None if problem is None else warning_of_evidence(problem)
+
+    def _effects_problem(self) -> ReadinessProblem | None:
+        oldest_ms = self.after_commit.oldest_at_ms
+        if oldest_ms is None:
+            return None
+        return warning_of_effects(self.after_commit.waiting, self.clock() - oldest_ms)
+
     def _note_polling(self, others: Sequence[DeploymentServer]) -> None:
         self.hub.polling_elsewhere = polling_at(others)
 
@@ -302,8 +344,9 @@ class Coordinator:
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
-        self.changes.reload()
-        self._after_commit.catch_up()
+        self.after_commit.catch_up()
+        self.notifications.notifier.catch_up()
+        self.board.changes.reload()
         self._swarm_completion.catch_up()
 
     async def _grant_grace(self) -> None:

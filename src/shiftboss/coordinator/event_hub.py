@@ -197,6 +197,15 @@ class Hub:
         self._reserved_polls.discard((swarm_id, worker))
         return was_reserved
 
+    @property
+    def parked_polls(self) -> int:
+        """How many workers have a poll parked here."""
+        return sum(map(len, self._parked.values()))
+
+    @property
+    def event_streams(self) -> int:
+        return sum(map(len, self._subscriptions.values()))
+
     def parked_workers(self, swarm_id: str) -> Collection[str]:
         return self._parked.get(swarm_id, {}).keys()
 

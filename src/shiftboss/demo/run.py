@@ -12,12 +12,11 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shiftboss.cli.common.client import Client
+from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.output import console
 from shiftboss.cli.common.until_signal import until_signal
 from shiftboss.cli.views.runs import RunView, outcome_lines
 from shiftboss.client.server_address import Server
-from shiftboss.defaults import ADDRESS
 from shiftboss.demo.checks import DemoRecord, Fact, facts, read_record
 from shiftboss.demo.plan import REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS, WORKERS, write_plan
 from shiftboss.demo.repos import create_repos, isolate_process
@@ -28,6 +27,8 @@ from shiftboss.orchestrator.run.plan_file import load_plan
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunPaths
+from shiftboss.rules.tasks.waiting import CommandPlace
+from shiftboss.system.state_folder import operator_token
 
 INTERRUPTED: Final = 130
 
@@ -64,6 +65,7 @@ def run_demo(*, keep: bool) -> int:
             "the agents are scripts and use no model",
             f"plan: {paths.plan}",
             f"server: {server.address}",
+            f"page: {_page(screen, paths, server)}",
         )
         outcome = _run_plan(paths, server)
         if outcome is None:
@@ -76,6 +78,15 @@ def run_demo(*, keep: bool) -> int:
         if keep:
             _wait_for_interrupt(screen, server)
     return 0 if outcome.done and all(fact.holds for fact in checked_facts) else 1
+
+
+def _page(screen: Console, paths: DemoPaths, server: DemoServer) -> str:
+    """On a terminal, a link that logs in; elsewhere, such as in a log, the page without it."""
+    if not screen.is_terminal:
+        return f"{server.address}/#/s/{SWARM}/board"
+    client = Client(server.address, operator_token=operator_token(paths.state))
+    answer = parse_answer(client.post("/operator/create_login", {"swarm_id": SWARM}), "url")
+    return str(answer["url"])
 
 
 def _run_plan(paths: DemoPaths, server: DemoServer) -> RunOutcome | None:
@@ -137,6 +148,7 @@ def _result(fact: Fact) -> str:
 
 
 def _print_paths(screen: Console, paths: DemoPaths) -> None:
+    here = CommandPlace(database=str(paths.database))
     serve = ["shiftboss", "serve", "--db", str(paths.database), "--policy", str(paths.policy)]
     _print_lines(
         screen,
@@ -146,7 +158,8 @@ def _print_paths(screen: Console, paths: DemoPaths) -> None:
         f"logs       {paths.run}",
         f"receipts   {paths.receipts}",
         f"to explore {shlex.join(serve)}",
-        f"           then: shiftboss events {SWARM}, or {ADDRESS}/swarm/{SWARM}/status",
+        f"           it prints the link to its page; beside it: shiftboss events {SWARM}",
+        f"to replay  {here.render(f'shiftboss replay {SWARM}')}",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import ShiftbossError
-from shiftboss.rules.deployment.readiness import DISK_BYTES_LOW, DISK_BYTES_MIN, megabytes
+from shiftboss.rules.deployment.readiness import DISK_BYTES_LOW, DOCTOR, megabytes
 from shiftboss.rules.documents.wording import pluralize
 
 # Calls an operation that only the operator may use.
@@ -48,7 +48,15 @@ def judge_deployment(view: Members) -> list[Finding]:
 def _readiness(view: Members) -> Iterator[Finding]:
     for reason in view.get("reasons", ()):
         text = f"the server is not ready ({reason['name']}): {reason['detail']}"
-        yield problem("servers", text, reason.get("todo") or _LOG)
+        yield problem("servers", text, _todo(reason))
+    for degraded in view.get("warnings", ()):
+        yield warning(degraded["name"], degraded["detail"], _todo(degraded))
+
+
+def _todo(finding: Members) -> str:
+    """What to do, and the command that shows more, unless this is its output."""
+    todo, command = finding.get("todo") or _LOG, finding.get("command")
+    return f"{todo}: {command}" if command and command != DOCTOR else todo
 
 
 def _servers(view: Members) -> Iterator[Finding]:
@@ -88,11 +96,7 @@ def _clock(view: Members) -> Iterator[Finding]:
 def _disks(view: Members) -> Iterator[Finding]:
     for disk in view.get("disks", ()):
         text = f"the disk of the {disk['what']} has {megabytes(disk['free_bytes'])} left"
-        if disk["free_bytes"] < DISK_BYTES_MIN:
-            continue  # said as a reason why the server is not ready
-        if disk["free_bytes"] < DISK_BYTES_LOW:
-            yield warning("disk", text, f"see what takes it: du -sh {disk['path']}")
-        else:
+        if disk["free_bytes"] >= DISK_BYTES_LOW:  # else it is a reason or a warning of the server
             yield ok("disk", text)
 
 

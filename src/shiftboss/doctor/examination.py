@@ -9,6 +9,7 @@ from shiftboss.doctor.claims import check_claims
 from shiftboss.doctor.deployment import CallOperator, check_deployment
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import check_forges, check_forges_of_server
+from shiftboss.doctor.notifications import check_notifications
 from shiftboss.doctor.policy import check_policy_in_force
 from shiftboss.doctor.programs import check_agents, check_runners
 from shiftboss.doctor.queues import judge_queues, read_queues
@@ -41,6 +42,7 @@ def examine(
         about_policy += check_policy_in_force(client, policy, _policy_file(file))
         if not is_offline:
             about_server += check_deployment(call_operator)
+            about_server += check_notifications(call_operator)
             forges = check_forges_of_server(call_operator)
     about_machine = asyncio.run(_machine(policy, forges))
     return [*about_server, *about_policy, *about_machine, *queues, *check_agents()]

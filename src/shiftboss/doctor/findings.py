@@ -15,6 +15,7 @@ Check = Literal[
     "verifiers",
     "claims",
     "webhooks",
+    "notifications",
     "policy",
     "git",
     "repos",

@@ -27,6 +27,9 @@ from shiftboss.system.file_locks import acquire_exclusive_folder
 class Inspector:
     """Keeps mirrors and results in the folder of the database. Has no signing key."""
 
+    # It is in the process of the one who asks.
+    problem: str | None = None
+
     def __init__(self, folder: Path, secrets: Sequence[Path] = ()) -> None:
         """Commands see neither the state in the folder nor `secrets`."""
         # Servers on one PostgreSQL may share the folder, but each deletes only what is its own.

@@ -31,6 +31,11 @@ class Evidence(Protocol):
     @property
     def public_key(self) -> str: ...
 
+    @property
+    def problem(self) -> str | None:
+        """Why questions cannot be answered now; None as far as it is known."""
+        ...
+
     async def survey(
         self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
     ) -> Survey:
@@ -108,6 +113,7 @@ class NoEvidence:
 
     own_repo: str | None = None
     public_key = ""
+    problem: str | None = None
 
     def __getattr__(self, name: str) -> Any:
         return _refuse

@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"
     QUESTION_ANSWERED = "question_answered"
+    QUESTIONS_WITHDRAWN = "questions_withdrawn"
     ANSWER_DELIVERED = "answer_delivered"
     HANDOFF_SPAWNED = "handoff_spawned"
     CONTRACT_CHANGED = "contract_changed"

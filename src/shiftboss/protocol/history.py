@@ -164,9 +164,10 @@ class LogAnswer(Answer):
 
 
 class ReplaySwarmRequest(BusRequest):
-    """The swarm as it was after the event `at`, by default the last. `after` is the `next_after` of
-    another page of its tasks."""
+    """The swarm as it was after the event `at`, by default the last; with `bead_id`, only this task
+    of it. `after` is the `next_after` of another page of its tasks."""
 
+    bead_id: TaskId | None = None
     at: EventId | None = None
     after: Annotated[str, StringConstraints(max_length=128, pattern=NO_NUL)] = ""
     limit: Annotated[int, Field(ge=1, le=2000)] = 2000

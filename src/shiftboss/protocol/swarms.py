@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from shiftboss.protocol.bus import HoldView, ReasonView
+from shiftboss.protocol.deployment.servers import ReadinessProblemView
 from shiftboss.protocol.fields import Answer, Note, Request, SwarmId
 
 WORKERS_EXPECTED_MAX = 10_000
@@ -136,8 +137,11 @@ class SwarmList(Answer):
 
 
 class HealthAnswer(Answer):
-    status: str
+    """`degraded`: the server answers, and something is wrong; with a token, `problems` say what."""
+
+    status: Literal["healthy", "degraded"]
     version: str
     store: str
     uptime_seconds: int
     started_at: str
+    problems: list[ReadinessProblemView] | None = None

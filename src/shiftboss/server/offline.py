@@ -19,6 +19,7 @@ from shiftboss.evidence.keys import KEY_FILE
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file
+from shiftboss.notifications.settings_source import SettingsSource
 from shiftboss.server.http.app import App
 from shiftboss.server.http.guard import OPERATOR_HEADER
 from shiftboss.store.sqlite.offline_store import OfflineStore
@@ -40,6 +41,7 @@ class OfflineServer:
             _evidence(database.parent),
             verifies=False,
             policy_file=default_policy_file(database.parent.parent),
+            notify=SettingsSource(database.parent),
             state_folder=database.parent,
         )
         operator_token = secrets.token_urlsafe(32)

@@ -13,11 +13,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -39,7 +39,10 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
+from shiftboss.notifications.settings_source import SettingsSource
+from shiftboss.protocol.deployment.sessions import CreateLoginRequest
 from shiftboss.protocol.policy import Policy
+from shiftboss.rules.access.actors import OPERATOR
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.accepting import always_accepting
@@ -57,6 +60,7 @@ from shiftboss.server.reloading import (
     TokenReload,
     has_terminal,
 )
+from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
@@ -120,6 +124,8 @@ class ServerSettings(NamedTuple):
     # Where clients reach the server, and the proxies whose X-Forwarded headers are believed.
     public_url: str | None = None
     behind_proxy: Sequence[str] = ()
+    # Notify the desktop that the server was started from, if there are no settings for that.
+    desktop_notifications: bool = False
     # For tests: the seconds of the phases of a connection.
     phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.
@@ -186,6 +192,10 @@ class _Server(uvicorn.Server):
         self._background = serving.background
         self._on_stopping = on_stopping
 
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it beside the server."""
+        self._kept = asyncio.get_running_loop().create_task(work)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -220,9 +230,11 @@ def serve(
     settings: ServerSettings,
     on_listening: Callable[[str], None],
     reloads: Mapping[str, Reload] | None = None,
+    on_login_link: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until a signal arrives. `on_listening` gets the address once it can be reached. SIGHUP
-    reads again what is `reloads`, and what the settings name."""
+    """Serve until a signal arrives. `on_listening` gets the address once it can be reached, then
+    `on_login_link` a link by which the operator logs in to the page. SIGHUP reads again what is
+    `reloads`, and what the settings name."""
     forwarding = Forwarding(settings.behind_proxy, settings.public_url)
     _refuse_without_token(settings)
     certificates = certificates_at(settings.tls_cert, settings.tls_key)
@@ -255,6 +267,8 @@ def serve(
         except OSError as error:  # a full disk must not keep the server from starting
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
         on_listening(address)
+        if on_login_link is not None:
+            server.keep(_tell_login_link(app, on_login_link))
         warn_about_credentials(app.coordinator.active_policy)
         log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
@@ -275,6 +289,15 @@ def serve(
         log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
+
+
+async def _tell_login_link(app: App, tell: Callable[[str], None]) -> None:
+    """A server without its link is of more use than none."""
+    CURRENT_ACTOR.set(OPERATOR)
+    try:
+        tell((await app.coordinator.sessions.create_login(CreateLoginRequest())).url)
+    except ShiftbossError as error:
+        log.warning("there is no login link: %s", error.detail)
 
 
 def _config(settings: ServerSettings, app: App, serving: Serving) -> uvicorn.Config:
@@ -350,6 +373,7 @@ def _app(
         verifies=settings.verifies,
         policy_file=_policy_file(settings),
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
+        notify=SettingsSource(folder, desktop=settings.desktop_notifications),
         state_folder=folder,
     )
     app = App(
@@ -361,6 +385,7 @@ def _app(
         forwarding,
         needs_token=settings.requires_tokens,
     )
+    app.monitor.evidence_starts = lambda: evidence.starts
     presence = coordinator.presence
     presence.address = settings.public_url or address
     coordinator.sessions.address = settings.public_url or local_address
@@ -403,6 +428,7 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
         reloads.add(name, reload)
     reloads.add("tokens", TokenReload(app.guard.tokens.replace_given, shared, operator))
     reloads.add("policy", app.coordinator.policies.put_file)
+    reloads.add("notifications", app.coordinator.notifications.channels.reload)
     reloads.add("record of this server", partial(_renew_presence, app.coordinator.presence))
     return reloads
 
@@ -415,6 +441,7 @@ async def _renew_presence(presence: Presence) -> Sequence[str]:
 
 def _serving(settings: ServerSettings, app: App) -> Serving:
     open_connections = OpenConnections(settings.limits, time.monotonic)
+    app.monitor.open_connections = lambda: open_connections.count
     if settings.uses_fast_path:
         serving = fast_serving(app, open_connections, settings.database_folder)
     else:

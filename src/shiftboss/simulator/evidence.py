@@ -27,6 +27,7 @@ class SimulatedEvidence:
     whether it cannot be answered now, `is_blind` whether the repository is not on this machine."""
 
     own_repo: str | None = OWN_REPO
+    problem: str | None = None
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from shiftboss.coordinator.invariants.facts import BrokenInvariant
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.board_fold import FoldedBoard
 from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedSwarm
 from shiftboss.store.transaction import SqlTransaction
 
@@ -35,7 +36,7 @@ class History:
         on_broken: Callable[[BrokenInvariant], None],
         on_event: Callable[[Event, dict[str, Any]], None],
     ) -> None:
-        self.swarms: dict[str, FoldedSwarm] = {}
+        self.boards: dict[str, FoldedBoard] = {}
         self.events = 0
         self._on_broken = on_broken
         self._on_event = on_event
@@ -49,10 +50,10 @@ class History:
         """Read the new events, check them, and fold them."""
         new: list[Event] = []
         for swarm_id in swarm_ids:
-            folded = self.swarms.setdefault(swarm_id, FoldedSwarm())
-            while page := tx.events_after(swarm_id, folded.last_event_id, EVENTS_PER_PAGE):
+            board = self.boards.setdefault(swarm_id, FoldedBoard())
+            while page := tx.events_after(swarm_id, board.swarm.last_event_id, EVENTS_PER_PAGE):
                 for event in page:
-                    self._add(tx, folded, event)
+                    self._add(tx, board, event)
                 new += page
         return new
 
@@ -60,7 +61,8 @@ class History:
         """Something that is no event and belongs to the history: a step, a crash."""
         self._digest.update(f"{text}\n".encode())
 
-    def _add(self, tx: SqlTransaction, folded: FoldedSwarm, event: Event) -> None:
+    def _add(self, tx: SqlTransaction, board: FoldedBoard, event: Event) -> None:
+        folded = board.swarm
         self.note(f"{event.swarm_id} {event.event_id} {event.kind} {event.at_ms} {event.data}")
         self.events += 1
         data: dict[str, Any] = json.loads(event.data)
@@ -71,7 +73,7 @@ class History:
             problem = _overtaken(tx, folded, event, data)
         if problem is not None:
             self._broken(event, problem)
-        folded.apply(event)
+        board.apply(event)
         self._on_event(event, data)
 
     def _broken(self, event: Event, detail: str) -> None:

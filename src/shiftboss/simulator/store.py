@@ -15,6 +15,7 @@ from shiftboss.protocol.events import Event
 from shiftboss.simulator.database import Fate, ServerCrash, SimulatedDatabase
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
@@ -52,6 +53,7 @@ class SimulatedStore:
         fails_to_read: Callable[[], bool],
     ) -> None:
         self.shared = shared
+        self.measures = StoreMeasures()
         self._database = database
         self._leadership = leadership
         self._draw_fate = draw_fate

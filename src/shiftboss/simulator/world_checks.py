@@ -44,7 +44,7 @@ class WorldChecks:
                 continue
             self._world.broken += check_swarm(facts, store)
             self._world.promises.check_swarm(facts)
-            self._world.broken += state_equals_fold(facts, self._world.history.swarms[swarm_id])
+            self._world.broken += state_equals_fold(facts, self._world.history.boards[swarm_id])
             self._check_receipts(facts)
             self._check_row_caches(facts)
 

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from shiftboss.errors import OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.protocol.events import Event
+from shiftboss.store.monitoring.measures import Measurement
 from shiftboss.store.port import UseCase
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Session
@@ -41,6 +42,7 @@ class RunLater(Exception):
 class BatchResult(NamedTuple):
     outcomes: list[Outcome]
     events: list[Event]
+    measurements: Sequence[Measurement] = ()
 
 
 class WriteSession(Session, Protocol):
@@ -111,15 +113,17 @@ def _run_all(
 ) -> BatchResult:
     outcomes: list[Outcome] = []
     events: list[Event] = []
+    measurements: list[Measurement] = []
     for use_case in use_cases:
         tx = session.transaction()
         outcome = run_one(session, tx, use_case)
         outcomes.append(outcome)
         if outcome.error is None:
             events += tx.events
+            measurements += tx.measurements
         elif tx.wrote:
             session.forget()  # the rollback to the savepoint undid some of it
-    return BatchResult(outcomes, events)
+    return BatchResult(outcomes, events, measurements)
 
 
 def _run_bare(session: WriteSession, tx: SqlTransaction, use_case: UseCase[Any]) -> Outcome:

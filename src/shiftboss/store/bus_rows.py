@@ -189,8 +189,8 @@ class BusRows(TransactionPart):
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
-    ) -> None:
-        self._write(
+    ) -> int:
+        return self._write(
             "withdraw_questions",
             {
                 "swarm_id": swarm_id,

@@ -55,6 +55,7 @@ class CleaningRows(TransactionPart):
         signals = old | {"kept": SIGNALS_KEPT}
         strategies = [row[0] for row in self._session.fetch_all("strategies", {})]
         pruned = [self._write("prune_signals", signals | {"strategy": name}) for name in strategies]
+        pruned.append(self._write("prune_notifications", old))
         return max([self._write("prune_pushes", old | {"kept": PUSHES_MAX}), *pruned])
 
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:

@@ -13,12 +13,14 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from shiftboss.errors import OutcomeUnknown, StoreDamaged, StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, RunLater
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import CommitListener, UseCase
 
 log = logging.getLogger(__name__)
@@ -59,15 +61,24 @@ class GroupWriter:
     """
 
     def __init__(
-        self, name: str, run_batch: RunBatch, on_commit: CommitListener, probe: Probe
+        self,
+        name: str,
+        run_batch: RunBatch,
+        on_commit: CommitListener,
+        probe: Probe,
+        measures: StoreMeasures | None = None,
     ) -> None:
+        self._measures = measures or StoreMeasures()
         self._run_batch = run_batch
         self._on_commit = on_commit
         self._probe = probe
         self._probe_seconds = PROBE_SECONDS
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[float, list[_Job]] | None] = SimpleQueue()
         self._submitted: list[_Job] = []
+        self._submitted_at = 0.0
+        # When the first job of the next batch was submitted.
+        self._first_at: float | None = None
         self._waiting = 0
         self._closed = False
         self.failing: StoreUnavailable | None = None
@@ -81,6 +92,7 @@ class GroupWriter:
         future: EarlyFuture[T] = EarlyFuture(loop=self._loop)
         if not self._submitted:
             # Everything that is submitted in one turn of the loop is queued together.
+            self._submitted_at = time.monotonic()
             self._loop.call_soon(self._enqueue)
         self._submitted.append(_Job(use_case, partition, future))
         self._waiting += 1
@@ -97,7 +109,7 @@ class GroupWriter:
 
     def _enqueue(self) -> None:
         if self._submitted:
-            self._queue.put(self._submitted)
+            self._queue.put((self._submitted_at, self._submitted))
             self._submitted = []
 
     def _run(self) -> None:
@@ -122,6 +134,8 @@ class GroupWriter:
             batch, jobs = sorted(jobs[:BATCH_MAX], key=_partition_of), jobs[BATCH_MAX:]
             if batch:
                 self._commit(batch)
+            if not jobs:
+                self._first_at = None
 
     def _wait_for_jobs(self, jobs: list[_Job]) -> bool:
         """Append to `jobs`; meanwhile, probe a database that refuses writes. True when the writer
@@ -138,7 +152,9 @@ class GroupWriter:
         submitted = self._queue.get(timeout=seconds)
         if submitted is None:
             return True
-        jobs += submitted
+        if self._first_at is None:
+            self._first_at = submitted[0]
+        jobs += submitted[1]
         return False
 
     def _probe_again(self) -> None:
@@ -147,6 +163,7 @@ class GroupWriter:
         self._note(refusal)
 
     def _commit(self, batch: list[_Job]) -> None:
+        began_at = time.monotonic()
         try:
             result = self._run_batch([job.use_case for job in batch])
         except Exception as error:  # noqa: BLE001 (the thread must survive any error of a batch)
@@ -154,7 +171,18 @@ class GroupWriter:
         if len(batch) == 1:
             _answer_early(batch[0].future, result.outcomes[0])
         self._note_result(result)
+        seconds = time.monotonic() - began_at
         self._loop.call_soon_threadsafe(self._answer, batch, result)
+        self._measure(len(batch), result, seconds, began_at)
+
+    def _measure(
+        self, use_cases: int, result: BatchResult, seconds: float, began_at: float
+    ) -> None:
+        if self.failing is not None:
+            self._measures.note_refusal()
+            return
+        waited = 0.0 if self._first_at is None else began_at - self._first_at
+        self._measures.note_batch(use_cases, result.events, result.measurements, seconds, waited)
 
     def _note_result(self, result: BatchResult) -> None:
         """An event was written, so the database works. A use case that changes nothing needs no

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from shiftboss.rules.claims.handoffs import Claim, Reservation
-from shiftboss.rules.runs.records import ReviewRecord
+from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.handoff_port import ReceiptRow
@@ -68,6 +68,20 @@ class InspectionTransaction(Protocol):
     def all_contracts(self, swarm_id: str) -> list[ContractRow]: ...
 
     def all_reviews(self, swarm_id: str) -> list[ReviewRecord]: ...
+
+    def all_open_questions(self, swarm_id: str) -> list[tuple[str, int]]:
+        """(task, question)."""
+        ...
+
+    def all_landings(self, swarm_id: str) -> list[LandingRecord]: ...
+
+    def all_holds(self, swarm_id: str) -> list[tuple[str, str]]:
+        """(task, or empty for the whole swarm; kind)."""
+        ...
+
+    def attempts_after_failed_ci(self, swarm_id: str) -> list[tuple[str, int]]:
+        """(task, epoch) of the attempts whose last push CI has refused."""
+        ...
 
     def all_receipts(self, swarm_id: str) -> list[ReceiptRow]: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from shiftboss.rules.claims.handoffs import Claim, Reservation
-from shiftboss.rules.runs.records import ReviewRecord
+from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.inspection_port import ContractRow, EventSpan, QueueRow
@@ -44,6 +44,21 @@ class InspectionRows(TransactionPart):
 
     def all_reviews(self, swarm_id: str) -> list[ReviewRecord]:
         return [ReviewRecord._make(row) for row in self._of_swarm("all_reviews", swarm_id)]
+
+    def all_open_questions(self, swarm_id: str) -> list[tuple[str, int]]:
+        return [(row[0], row[1]) for row in self._of_swarm("all_open_questions", swarm_id)]
+
+    def all_landings(self, swarm_id: str) -> list[LandingRecord]:
+        return [LandingRecord._make(row) for row in self._of_swarm("all_landings", swarm_id)]
+
+    def all_holds(self, swarm_id: str) -> list[tuple[str, str]]:
+        return [(row[0], row[1]) for row in self._of_swarm("all_holds", swarm_id)]
+
+    def attempts_after_failed_ci(self, swarm_id: str) -> list[tuple[str, int]]:
+        rows = self._session.fetch_all(
+            "attempts_after_failed_ci", {"swarm_id": swarm_id, "failed": True}
+        )
+        return [(row[0], row[1]) for row in rows]
 
     def all_receipts(self, swarm_id: str) -> list[ReceiptRow]:
         rows = self._of_swarm("all_receipts", swarm_id)

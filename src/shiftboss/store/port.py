@@ -22,6 +22,9 @@ from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.inspection_port import InspectionTransaction
+from shiftboss.store.monitoring.measures import Measure, StoreMeasures
+from shiftboss.store.monitoring.port import MonitoringTransaction
+from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.run_port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
@@ -191,8 +194,9 @@ class SwarmTransaction(Protocol):
         ...
 
     def prune_records(self, before_ms: int, limit: int) -> int:
-        """Delete what is older than that and belongs to no swarm, at most `limit` of each: all
-        but the newest pushes of a repo and signals of a strategy. The largest of these numbers."""
+        """Delete what is older than that and belongs to no swarm, at most `limit` of each:
+        notifications, and all but the newest pushes of a repo and signals of a strategy. The
+        largest of these numbers."""
         ...
 
     def delete_worker(self, swarm_id: str, name: str) -> None:
@@ -355,8 +359,8 @@ class BusTransaction(Protocol):
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
-    ) -> None:
-        """Close the open questions of an attempt that has ended."""
+    ) -> int:
+        """Close the open questions of an attempt that has ended, and of those before; how many."""
         ...
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
@@ -392,6 +396,8 @@ class Transaction(
     RunTransaction,
     InspectionTransaction,
     DeploymentTransaction,
+    MonitoringTransaction,
+    NotificationTransaction,
     BoardTransaction,
     Protocol,
 ):
@@ -407,6 +413,17 @@ class Transaction(
 
     @property
     def epoch_floor(self) -> int: ...
+
+    def measure(
+        self,
+        measure: Measure,
+        value: float,
+        label: str = "",
+        task: tuple[str, str] | None = None,
+    ) -> None:
+        """Count it if and when the transaction commits. `label` is one of a few fixed words, `task`
+        the swarm and the id of the task that it is about."""
+        ...
 
     def hold_term(self, term: int) -> bool:
         """Whether `term` is the current one. If so, no other server can become the leader before
@@ -451,6 +468,8 @@ class Store(Transactions, Protocol):
     shared: bool
     # The newest schema that this program knows.
     schema_version: int
+    # What this process has done with the database.
+    measures: StoreMeasures
 
     async def open(
         self,

@@ -17,6 +17,8 @@ from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.inspection_rows import InspectionRows
+from shiftboss.store.monitoring.rows import MonitoringRows
+from shiftboss.store.notifications.rows import NotificationRows
 from shiftboss.store.port import EventFilter, Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import (
@@ -38,6 +40,8 @@ class SqlTransaction(
     CleaningRows,
     InspectionRows,
     DeploymentRows,
+    MonitoringRows,
+    NotificationRows,
     BoardRows,
 ):
     """Implements `shiftboss.store.port.Transaction`."""

@@ -10,7 +10,10 @@ from pydantic_core import to_json
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import SERVER, Actor
+from shiftboss.rules.notifications.kinds import NOTIFIED
 from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.traces import trace_id_of
+from shiftboss.store.monitoring.measures import Measure, Measurement
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -107,11 +110,22 @@ class TransactionPart:
         self.actor: Actor = SERVER
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
+        self.measurements: Sequence[Measurement] = ()
         self.wrote = False
 
     @property
     def epoch_floor(self) -> int:
         return self._session.epoch_floor
+
+    def measure(
+        self,
+        measure: Measure,
+        value: float,
+        label: str = "",
+        task: tuple[str, str] | None = None,
+    ) -> None:
+        trace_id = None if task is None else trace_id_of(*task)
+        self.measurements = (*self.measurements, Measurement(measure, value, label, trace_id))
 
     def _write(self, query: str, parameters: Parameters) -> int:
         self.wrote = True
@@ -142,6 +156,9 @@ class TransactionPart:
                 "actor": self.actor.name,
             },
         )
+        if kind in NOTIFIED:
+            # With the event, so that no crash loses it.
+            self._write("add_to_outbox", {"swarm_id": swarm_id, "event_id": event_id})
         event = Event(swarm_id, event_id, kind.value, at_ms, text, self.actor.name)
         self.events.append(event)
         return event

@@ -303,7 +303,7 @@ _HARMLESS = {
     "of the own swarm, and only for roles that are not limited to a task or a worker": "question_id"
     " depends_on dependencies_completed epic_id merges token_id workers",
     "positions in lists of the own swarm, or of lists that are filtered": "after before limit"
-    " only_open",
+    " only_open bead_ids as_of",
     "limited to the own swarm by the service": "all_swarms",
     "files and repositories, which belong to no swarm": "repo files files_readonly paths plan_ref"
     " plan_file base branch target landed_as worktree",

@@ -37,6 +37,7 @@ from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
+from tests.conformance.folding import check_fold
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
@@ -290,6 +291,8 @@ async def open_contract(
     coordinator.on_leader.duties.clear()
     await coordinator.start()
     try:
-        yield ContractFixture(coordinator, clock, repo, evidence, rules, commits)
+        fixture = ContractFixture(coordinator, clock, repo, evidence, rules, commits)
+        yield fixture
+        await check_fold(fixture)
     finally:
         await coordinator.stop()

@@ -13,6 +13,7 @@ import pytest
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.bus import PollRequest, RegisterWorkerRequest, StatusRequest
 from shiftboss.protocol.contract_requests import ApplyPolicyRequest
@@ -226,12 +227,14 @@ async def test_strangers_learn_from_ready_only_whether_it_is(sqlite_path: str) -
         known = (b"authorization", b"Bearer " + b"t" * 20)
         status, ready = await get(app, "/ready", known)
         assert status == 503
-        assert ready["reasons"] == [
-            {"name": "clock", "detail": "70 s ahead", "todo": "set the clock"}
-        ]
+        reason = {"name": "clock", "detail": "70 s ahead", "todo": "set the clock"}
+        assert ready["reasons"] == [reason | {"command": "shiftboss doctor"}]
         assert ready["differences"] == []
-        status, _ = await get(app, "/health")
-        assert status == 200, "it is healthy, and may not get traffic"
+        status, health = await get(app, "/health")
+        assert status == 200, "it answers, and may not get traffic"
+        assert (health["status"], "problems" in health) == ("degraded", False)
+        _, health = await get(app, "/health", known)
+        assert health["problems"] == [reason | {"command": "shiftboss doctor"}]
 
 
 async def reasons(coordinator: Coordinator) -> list[str]:
@@ -260,6 +263,7 @@ async def test_duties_that_end_with_an_error_are_said_and_start_again(
 
     class Failing:
         on_every_server: ClassVar[bool] = True
+        record = DutyRecord("Failing")
         started = 0
 
         async def run(self) -> None:

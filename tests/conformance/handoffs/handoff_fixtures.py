@@ -40,6 +40,7 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock
+from tests.conformance.folding import check_fold
 from tests.repos import Repo
 from tests.waiting import eventually
 
@@ -325,6 +326,8 @@ async def open_handoffs(
     )
     await coordinator.start()
     try:
-        yield HandoffFixture(coordinator, clock, repo)
+        fixture = HandoffFixture(coordinator, clock, repo)
+        yield fixture
+        await check_fold(fixture)
     finally:
         await coordinator.stop()

@@ -196,6 +196,7 @@ async def test_a_dispute_is_refused_while_the_server_verifies_or_follows_ci(
         await dispute(handoffs)
     await handoffs.refuse("criterion")
     held = await handoffs.attempt("t")
+    handoffs.writes_rows = True
     follows_ci = held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
     await handoffs.coordinator.store.write(
         lambda tx: tx.save_assignment(follows_ci), handoffs.swarm_id

@@ -328,6 +328,8 @@ async def test_dependencies_are_checked_again_at_completion(handoffs: HandoffFix
     await handoffs.done_by_hand("a")
     await handoffs.spawn("t", dependencies_completed=["a"])
 
+    handoffs.writes_rows = True
+
     def reopen(tx: Transaction) -> None:
         task = tx.task(handoffs.swarm_id, "a")
         assert task is not None

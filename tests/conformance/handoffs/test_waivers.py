@@ -55,6 +55,7 @@ async def test_a_waiver_of_accepted_work_is_refused(handoffs: HandoffFixture) ->
     with pytest.raises(Conflict, match="is accepted, so a waiver has no effect"):
         await handoffs.handoff_service.waive(waiver_of("scope"))
     landing = LandingRecord(handoffs.swarm_id, "t", "r", COMMIT, 1, "main", COMMIT, 2)
+    handoffs.writes_rows = True
     await handoffs.coordinator.store.write(lambda tx: tx.put_landing(landing), handoffs.swarm_id)
     with pytest.raises(Conflict, match="t has landed, so a waiver has no effect") as error:
         await handoffs.handoff_service.waive(waiver_of("scope"))

@@ -138,6 +138,7 @@ async def test_a_refused_start_is_replaced_and_dropped(with_swarm: OpenStore) ->
 
 async def test_a_task_keeps_its_own_questions_among_many(bus: BusFixture) -> None:
     """Many older questions of other tasks are open."""
+    bus.writes_rows = True
     await bus.register("w")
     await bus.add_and_submit("a")
     epoch = await bus.start("w", "a")

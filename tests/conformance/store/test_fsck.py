@@ -119,6 +119,14 @@ TAMPERED = [
     ),
     ("UPDATE swarms SET completed_at_ms = 1", ("fold", "swarm")),
     ("DELETE FROM workers WHERE name = 'w'", ("fold", "worker w")),
+    ("UPDATE tasks SET title = 'x' WHERE task_id = 'open'", ("fold", "card of open")),
+    (
+        (
+            "INSERT INTO holds (swarm_id, task_id, kind, reason, since_ms) "
+            "VALUES ('default', 'open', 'pause', 'r', 1)"
+        ),
+        ("fold", "task open"),
+    ),
     (
         (
             "INSERT INTO events (swarm_id, event_id, kind, at_ms, data) "

@@ -49,7 +49,10 @@ def test_a_deployment_that_is_well_has_no_warnings() -> None:
         ({"leader": None}, "servers", "warning", "no server leads"),
         ({"clock_skew_ms": {"a-1": -70_000}}, "clock", "warning", "http://a differs"),
         (
-            {"disks": [{"what": "state folder", "path": "/v", "free_bytes": 2**29}]},
+            {
+                "disks": [{"what": "state folder", "path": "/v", "free_bytes": 2**29}],
+                "warnings": [{"name": "disk", "detail": "512 MB left", "command": "df -h /v"}],
+            },
             *("disk", "warning", "512 MB left"),
         ),
         ({"credentials": ["FORGE_TOKEN is not set"]}, "credentials", "problem", "FORGE_TOKEN"),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from shiftboss.protocol.notifications.settings import NotifySettings
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
 from tests.doc_blocks import Block, blocks
@@ -28,6 +29,9 @@ def test_python_compiles(block: Block) -> None:
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_a_plan_or_a_policy_is_accepted(block: Block) -> None:
     document = yaml.safe_load(block.text)
+    if "channels" in document:
+        NotifySettings.model_validate(document)
+        return
     if isinstance(document, list):
         document = {"tasks": document}
     if "tasks" in document or not is_policy(document):

@@ -21,6 +21,7 @@ from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.verdicts import CheckName
 from shiftboss.server.http.openapi import openapi_document
+from shiftboss.server.metrics.catalogue import CATALOGUE
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference.md").read_text(encoding="utf-8")
 
@@ -44,7 +45,12 @@ def test_every_endpoint_is_listed() -> None:
     served = {f"`{method.upper()} {path}`" for path, item in paths.items() for method in item}
     tables = ("## Endpoints", "## The bus", "## The operator")
     listed = {row[0] for title in tables for row in rows(title) if "/" in row[0]}
-    assert listed == served | {"`GET /openapi.json`"}
+    assert listed == served | {
+        "`GET /openapi.json`",
+        "`GET /`",
+        "`GET /login`",
+        "`GET /static/{path}`",
+    }
 
 
 def test_every_error_is_listed_with_its_status() -> None:
@@ -54,6 +60,17 @@ def test_every_error_is_listed_with_its_status() -> None:
         if isinstance(kind, type) and issubclass(kind, errors.ShiftbossError)
     }
     assert {(row[0], row[1]) for row in rows("## Errors")} == found
+
+
+def test_every_metric_is_listed_with_its_kind_labels_and_meaning() -> None:
+    defined = {
+        (f"`{metric.shown_name}`", metric.kind, *metric.labels, metric.meaning)
+        for metric in CATALOGUE.values()
+    }
+    listed = {
+        (row[0], row[1], *re.findall(r"`(\w+)`", row[2]), row[3]) for row in rows("## Metrics")
+    }
+    assert listed == defined
 
 
 def test_every_event_is_listed() -> None:

@@ -9,14 +9,19 @@ from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.routes import Endpoints
+from shiftboss.server.metrics.snapshot import Monitor
 from shiftboss.store.opening import store_at
+
+# They have no data, and are for browsers alone.
+PAGE_FILES = ("/", "/static/{path:path}")
 
 
 def test_the_document_has_exactly_the_paths_that_are_served() -> None:
     coordinator = Coordinator(store_at("unopened.db"))
-    endpoints = Endpoints(coordinator, Calls(coordinator), Guard(None), "now", Forwarding())
+    calls, monitor = Calls(coordinator), Monitor(coordinator)
+    endpoints = Endpoints(coordinator, calls, Guard(None), "now", Forwarding(), monitor)
     routes = endpoints.routes()
-    served = {route.path for route in routes} - {"/openapi.json"}
+    served = {route.path for route in routes} - {"/openapi.json", *PAGE_FILES}
     assert set(json.loads(openapi_document())["paths"]) == served
 
 

@@ -90,7 +90,8 @@ def test_postgres_has_every_query_of_sqlite_and_some_of_its_own() -> None:
 
 
 def test_every_query_is_used_by_the_code() -> None:
-    folders = [STORE, STORE / "postgres", STORE / "backups", STORE / "deployment"]
+    packages = ("postgres", "backups", "deployment", "monitoring", "board")
+    folders = [STORE, *(STORE / package for package in packages)]
     sources = [part for folder in folders for part in folder.iterdir()]
     code = "".join(part.read_text() for part in sources if part.name.endswith(".py"))
     assert set(load_queries("postgres")) <= set(re.findall(r'"(\w+)"', code))

@@ -47,13 +47,17 @@ def servers_table(servers: list[Members], at: datetime) -> Table:
 def deployment_lines(answer: Members) -> Iterator[str]:
     for reason in answer["reasons"]:
         yield f"not ready ({reason['name']}): {_with_todo(reason)}"
+    for degraded in answer.get("warnings", ()):
+        yield f"warning ({degraded['name']}): {_with_todo(degraded)}"
     for difference in answer["differences"]:
         yield f"{difference['severity']}: {_with_todo(difference)}"
 
 
 def difference_line(ready: Members) -> str | None:
     """One line for `status`, if the servers need somebody's attention."""
-    found = [*ready.get("reasons", ()), *ready.get("differences", ())]
+    found = [
+        each for name in ("reasons", "warnings", "differences") for each in ready.get(name, ())
+    ]
     serious = [each for each in found if each.get("severity") != "information"]
     if not serious:
         return None
@@ -61,5 +65,11 @@ def difference_line(ready: Members) -> str | None:
     return f"servers: {serious[0]['detail']}{more}; details: shiftboss servers"
 
 
+def warning_lines(ready: Members) -> Iterator[str]:
+    """One line each for `status`: what does not keep the server from its work."""
+    for warning in ready.get("warnings") or ():
+        yield f"{warning['name']}: {warning['detail']}; details: {warning['todo']}"
+
+
 def _with_todo(finding: Members) -> str:
-    return f"{finding['detail']}; {finding['todo']}" if finding.get("todo") else finding["detail"]
+    return "; ".join(filter(None, (finding.get(name) for name in ("detail", "todo", "command"))))

@@ -81,6 +81,7 @@ class RunView:
                 get_renderable=self.__rich__, console=self._console, refresh_per_second=4
             )
             self._live.start()
+            self._progress.on_login_link = self._show_link
             if self._reads_answers and can_read_lines():
                 self._input = KeyInput(self._prompt.type)
                 self._input.start()
@@ -98,6 +99,9 @@ class RunView:
             self._input.stop()
         if self._live is not None:
             self._live.stop()
+
+    def _show_link(self, url: str) -> None:
+        self._console.print(f"Page: {printable(url)}", soft_wrap=True, highlight=False)
 
     def _print(self, bead_id: str, text: str) -> None:
         seconds = time.monotonic() - self._started_at

@@ -13,7 +13,7 @@ def tokens_table(tokens: list[Members]) -> Table:
     for token in tokens:
         table.add_row(
             cell(token["name"]),
-            cell(token["role"]),
+            cell(f"{token['role']}, session" if token.get("is_session") else token["role"]),
             cell(limits_text(token)),
             cell(_end_text(token)),
             cell(token["created_by"]),

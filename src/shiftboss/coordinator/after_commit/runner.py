@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import LeadershipLost
 from shiftboss.protocol.events import Event, EventKind
@@ -70,6 +71,10 @@ class AfterCommit:
         self._is_running = False
         self._has_missed_some = False
         self._wake = asyncio.Event()
+        self.record = DutyRecord(type(self).__name__, CATCH_UP_SECONDS_MAX * 2)
+        self._current: Event | None = None
+        # How often each effect has failed or hung since the start of the server.
+        self.failures: Counter[str] = Counter({effect.name: 0 for effect in self._effects})
         self._by_kind: dict[str, list[Effect]] = defaultdict(list)
         for effect in self._effects:
             for kind in effect.kinds:
@@ -85,6 +90,18 @@ class AfterCommit:
             return
         self._events.append(event)
         self._wake.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for their effects."""
+        return len(self._events)
+
+    @property
+    def oldest_at_ms(self) -> int | None:
+        """The time of the oldest event whose effects have not run; None if there is none."""
+        if self._current is not None:
+            return self._current.at_ms
+        return self._events[0].at_ms if self._events else None
 
     def catch_up(self) -> None:
         """Events may have been missed: have every effect look for them in the store."""
@@ -104,6 +121,7 @@ class AfterCommit:
         finally:
             self._is_running = False
             self._events.clear()
+            self._current = None
 
     async def _run_next(self) -> None:
         if not self._leads():
@@ -111,26 +129,33 @@ class AfterCommit:
             await asyncio.sleep(LEADERSHIP_PAUSE_SECONDS)
         elif self._has_missed_some:
             self._has_missed_some = False
-            for effect in self._effects:
-                if effect.catch_up is not None:
-                    await _attempt(effect.name, effect.catch_up(self._store), CATCH_UP_SECONDS_MAX)
+            with self.record.round():
+                await self._catch_up_all()
         elif self._events:
-            event = self._events.popleft()
-            for effect in self._by_kind[event.kind]:
-                await _attempt(effect.name, effect.run(event), EFFECT_SECONDS_MAX)
+            self._current = event = self._events.popleft()
+            with self.record.round():
+                for effect in self._by_kind[event.kind]:
+                    await self._attempt(effect.name, effect.run(event), EFFECT_SECONDS_MAX)
+            self._current = None
         else:
             self._wake.clear()
             await self._wake.wait()
 
+    async def _catch_up_all(self) -> None:
+        for effect in self._effects:
+            if effect.catch_up is not None:
+                await self._attempt(effect.name, effect.catch_up(self._store), CATCH_UP_SECONDS_MAX)
 
-async def _attempt(name: str, effect: Awaitable[None], seconds_max: float) -> None:
-    """An effect that fails is logged; the others run. Raises LeadershipLost."""
-    try:
-        async with asyncio.timeout(seconds_max):
-            await effect
-    except LeadershipLost:
-        raise
-    except TimeoutError:
-        log.error("effect %s was cancelled after %.0f s", name, seconds_max)  # noqa: TRY400
-    except Exception:
-        log.exception("effect %s failed", name)
+    async def _attempt(self, name: str, effect: Awaitable[None], seconds_max: float) -> None:
+        """An effect that fails is logged; the others run. Raises LeadershipLost."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                await effect
+        except LeadershipLost:
+            raise
+        except TimeoutError:
+            self.failures[name] += 1
+            log.error("effect %s was cancelled after %.0f s", name, seconds_max)  # noqa: TRY400
+        except Exception:
+            self.failures[name] += 1
+            log.exception("effect %s failed", name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from itertools import chain
+from typing import Final
 
 from shiftboss.coordinator.board.milestone_facts import MilestoneFacts, milestone_facts
 from shiftboss.coordinator.board.task_facts import BoardFacts, read_facts
@@ -19,6 +22,8 @@ from shiftboss.rules.tasks.waiting import short_text
 from shiftboss.store.board.port import CiState
 from shiftboss.store.port import Transaction
 
+CARDS_AT_ONCE: Final = 50
+
 
 def listing(
     tx: Transaction, request: ListCardsRequest, polling: frozenset[str] | None, now_ms: int
@@ -28,14 +33,24 @@ def listing(
     check_exists(tx, swarm_id)
     last_event = tx.last_event(swarm_id)
     tasks, packets, next_after = _page(tx, request)
-    cards = [card_of(each) for each in read_facts(tx, swarm_id, tasks, polling, now_ms)]
-    cards += map(card_of_packet, packets)
+    cards = _cards(read_facts(tx, swarm_id, tasks, polling, now_ms))
+    known = {task.task_id for task in tasks}
+    cards += [card_of_packet(packet) for packet in packets if packet.task_id not in known]
     return CardList(
         cards=sorted(cards, key=lambda card: card.bead_id),
         next_after=next_after,
         last_event_id=last_event.event_id if last_event else 0,
         server_time=now_ms,
     )
+
+
+def _cards(known: Sequence[BoardFacts]) -> list[Card]:
+    cards: list[Card] = []
+    for start in range(0, len(known), CARDS_AT_ONCE):
+        cards += map(card_of, known[start : start + CARDS_AT_ONCE])
+        # The server switches threads rarely. Its event loop need not wait for a whole page.
+        time.sleep(0)
+    return cards
 
 
 def _page(

@@ -175,8 +175,8 @@ class ChangeFeed:
         for reader in self._readers:
             reader.offer(RELOAD)
 
-    def note_heartbeat(self, swarm_id: str, task_id: str | None) -> None:
-        if self._readers and task_id is not None:
+    def note_heartbeat(self, swarm_id: str, task_id: str) -> None:
+        if self._readers:
             self._heartbeats.setdefault(swarm_id, {})[task_id] = None
             self._schedule(self._heartbeats_at + HEARTBEAT_SECONDS)
 

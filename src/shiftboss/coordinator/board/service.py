@@ -17,11 +17,12 @@ from shiftboss.store.port import Store, Transaction
 class BoardService:
     """None of the operations writes, so that they need no idempotency keys."""
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, feed: ChangeFeed) -> None:
+    def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
         self._store = store
         self._clock = clock
         self._hub = hub
-        self._shared = SharedAnswers(feed)
+        self.changes = ChangeFeed(hub)
+        self._shared = SharedAnswers(self.changes)
 
     async def list_cards(
         self, request: ListCardsRequest, _key: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from shiftboss.coordinator.bus.withdrawals import withdraw_questions
 from shiftboss.coordinator.handoffs.ownership import try_reserve
 from shiftboss.coordinator.handoffs.refusals import note_refusal, reason_of
 from shiftboss.errors import OwnershipOverlap, UnknownSwarm, UnknownTask, UnknownWorker
@@ -22,6 +23,7 @@ from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint, next_epoch
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 # How many free workers are looked at for one whose poll is parked.
@@ -156,6 +158,7 @@ def assign(
 
     `order` is the orchestrator's message, if the orchestrator chose the worker.
     """
+    _measure_wait(tx, task, now_ms)
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
         _take_over(tx, former, now_ms)
@@ -200,6 +203,15 @@ def assign(
         task_id=task.task_id,
     )
     return assignment
+
+
+def _measure_wait(tx: Transaction, task: Task, now_ms: int) -> None:
+    """A task that was never queued found a free worker at once. One whose offer is taken over was
+    measured with the offer."""
+    if task.status == "queued":
+        tx.measure(Measure.DISPATCH_WAIT, (now_ms - task.updated_at_ms) / 1000)
+    elif task.status == "open":
+        tx.measure(Measure.DISPATCH_WAIT, 0.0)
 
 
 def _with_answers(tx: Transaction, task: Task) -> Task:
@@ -315,6 +327,7 @@ def end_attempt(
 
 
 def _add_attempt_ended(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+    tx.measure(Measure.ATTEMPTS_ENDED, 1, reason)
     tx.add_event(
         assignment.swarm_id,
         EventKind.ATTEMPT_ENDED,
@@ -347,7 +360,7 @@ def close_assignment(
     # Under a contract, a question can be open while its worker continues.
     has_asked = assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None
     if has_asked and not keep_questions:
-        tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
+        withdraw_questions(tx, assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 
 def void_claim(tx: Transaction, assignment: Assignment, now_ms: int) -> None:

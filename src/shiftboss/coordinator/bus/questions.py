@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_clock
 from shiftboss.coordinator.runs.holds import lift_answer_hold
@@ -86,6 +88,7 @@ def put(
             "contact": question.contact,
             "question": question.question,
             "blocks": blocks,
+            "dispute": question.dispute and json.loads(question.dispute)["kind"],
         },
         task_id=question.task_id,
         report_key=report_key,

@@ -83,9 +83,11 @@ class BusService:
         find_task: FindTask | None = None,
         *,
         everybody_reopens: bool = True,
+        on_step: Callable[[str, str], None] | None = None,
     ) -> None:
         """`on_lease` gets the end of every renewed lease. `everybody_reopens`: not only the
-        operator may bring a cancelled task back."""
+        operator may bring a cancelled task back. `on_step` gets the swarm and the task of a
+        heartbeat that tells more than that its worker lives."""
         self._store = store
         self._clock = clock
         self._hub = hub
@@ -95,6 +97,7 @@ class BusService:
         self._admissions = admissions
         self._find_task = find_task
         self._everybody_reopens = everybody_reopens
+        self._on_step = on_step
         self._free_workers = FreeWorkers()
         if not store.shared:
             hub.listen_to_workers(self._free_workers.on_event)
@@ -173,6 +176,9 @@ class BusService:
     ) -> HeartbeatAnswer:
         answer = await self._write(workers.heartbeat, request)
         self._on_lease(answer.lease_expires_at)
+        says_more = request.current_step is not None or request.context_usage is not None
+        if says_more and answer.bead_id is not None and self._on_step is not None:
+            self._on_step(request.swarm_id, answer.bead_id)
         return answer
 
     def reset_worker(

@@ -19,6 +19,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 
@@ -40,6 +41,7 @@ def finish_task(
     tx.save_task(
         task._replace(status="done", checkpoint=None, last_error=None, updated_at_ms=now_ms)
     )
+    tx.measure(Measure.ATTEMPTS_ENDED, 1, "done")
     tx.add_event(
         assignment.swarm_id,
         EventKind.TASK_DONE,
@@ -50,15 +52,18 @@ def finish_task(
     )
     free_worker(tx, assignment, now_ms, holder=holder)
     if not in_review:
-        release_dependents(tx, task)
+        release_dependents(tx, task, now_ms)
     drain(tx, task.swarm_id, now_ms)
 
 
-def release_dependents(tx: Transaction, task: Task) -> None:
+def release_dependents(tx: Transaction, task: Task, now_ms: int) -> None:
     for dependent in tx.dependents(task.swarm_id, task.task_id):
-        tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
+        released = dependent._replace(waits_for=dependent.waits_for - 1)
         if dependent.status == "queued" and dependent.waits_for == 1:
+            # From now on it waits for a worker.
+            released = released._replace(updated_at_ms=now_ms)
             tx.change_ready(task.swarm_id, dependent.priority, +1)
+        tx.save_task(released)
 
 
 def fail_task(
@@ -90,6 +95,7 @@ def fail_task(
     close_assignment(tx, assignment, now_ms, keep_questions=waits_for_answer)
     record_failure(tx, assignment, reason, task.failures, now_ms)
     keep_salvage(tx, assignment, "failed", now_ms)
+    tx.measure(Measure.ATTEMPTS_ENDED, 1, "failed")
     tx.add_event(
         assignment.swarm_id,
         EventKind.TASK_FAILED,

@@ -13,6 +13,7 @@ from shiftboss.coordinator.bus.dispatch import (
     take_swarm,
     take_task,
 )
+from shiftboss.coordinator.bus.withdrawals import withdraw_questions
 from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
@@ -234,7 +235,7 @@ def _withdraw_refusal_question(tx: Transaction, task: Task, now_ms: int) -> None
         if (question.task_id, question.epoch) == (task.task_id, task.epoch)
     ]
     if asked and all(asks_about_refusals(question) for question in asked):
-        tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
+        withdraw_questions(tx, task.swarm_id, task.task_id, task.epoch, now_ms)
 
 
 def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:
@@ -264,7 +265,7 @@ def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndA
         if task.status == "queued":
             leave_queue(tx, task)
         _take_back(tx, held, holder, "cancelled", now_ms)
-        tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
+        withdraw_questions(tx, task.swarm_id, task.task_id, task.epoch, now_ms)
         drop_answer_hold(tx, task.swarm_id, task.task_id)
         tx.drop_spawn_refusal(task.swarm_id, task.task_id)
         tx.save_task(

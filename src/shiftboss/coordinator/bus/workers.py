@@ -62,6 +62,7 @@ from shiftboss.rules.tasks.tasks import (
     check_is_for,
 )
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 
@@ -110,6 +111,7 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         return None
     if assignment.state is WorkerState.ASSIGNED:
         if assignment.updated_at_ms != now_ms or not assignment.received:
+            _measure_delivery(tx, assignment, now_ms)
             assignment = _renew(tx, assignment._replace(received=True), now_ms)
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
@@ -120,6 +122,12 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
     if not answers and verdict is None:
         return None
     return PollAnswer(task=None, answers=answers or None, verdict=verdict)
+
+
+def _measure_delivery(tx: Transaction, offer: Assignment, now_ms: int) -> None:
+    """The first poll that receives it. A parked one has received it with the assignment."""
+    if not offer.received:
+        tx.measure(Measure.DELIVERY_WAIT, (now_ms - offer.registered_at_ms) / 1000)
 
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:

@@ -44,6 +44,7 @@ from shiftboss.rules.claims.verdicts import proves_held_out_tests
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 Sign = Callable[[ReceiptBody], SignedReceipt]
@@ -71,11 +72,19 @@ def settle(
     if not verdict.accepted and verdict.missing is not None:
         return _pass_on(tx, taken, verifier, verdict.missing, verdict, now_ms)
     record_verified_state(tx, claim, handoff, verdict, now_ms)
+    _measure(tx, claim, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
         return "accepted"
     _refuse(tx, claim, held, handoff, verdict, now_ms)
     return "refused"
+
+
+def _measure(tx: Transaction, claim: Claim, verdict: Verdict, now_ms: int) -> None:
+    result = "accepted" if verdict.accepted else "refused"
+    began_at_ms = claim.asked_at_ms if claim.taken_at_ms is None else claim.taken_at_ms
+    task = (claim.swarm_id, claim.task_id)
+    tx.measure(Measure.VERIFICATION, (now_ms - began_at_ms) / 1000, result, task)
 
 
 def _check_verdict(verdict: Verdict, handoff: Handoff) -> None:
@@ -246,6 +255,7 @@ def _accept(
     _end_claim(tx, claim, "accepted", verdict, now_ms)
     receipt = _receipt_row(handoff, sign(body), now_ms)
     tx.add_receipt(receipt)
+    tx.measure(Measure.VERDICTS, 1, "accepted")
     landings.add_landing(tx, receipt)
     tx.add_event(
         claim.swarm_id,
@@ -322,6 +332,9 @@ def _refuse(
     after = after_refusal(tx, after, handoff, verdict, now_ms)
     tx.save_assignment(after)
     violations = verdict.violations[:VIOLATIONS_TOLD_MAX]
+    tx.measure(Measure.VERDICTS, 1, "refused")
+    for check in sorted({violation.check for violation in verdict.violations}):
+        tx.measure(Measure.FAILED_CHECKS, 1, check)
     escalated = counts and after.refusals >= REFUSALS_MAX and held.packet_id is None
     tx.add_event(
         claim.swarm_id,

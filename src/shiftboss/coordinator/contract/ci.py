@@ -29,6 +29,7 @@ from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.message_payloads import with_commit
 from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 LOCAL_PAUSE_MS = 1_000
@@ -158,6 +159,9 @@ def record_report(
     tx.put_tracking(after)
     if after.run_id is not None and after.run_id != current.run_id:
         _add_event(tx, after, held, EventKind.CI_RUN_FOUND, now_ms)
+    if outcome in ("passed", "failed"):
+        task = (after.swarm_id, after.task_id)
+        tx.measure(Measure.CI_WAIT, (now_ms - after.pushed_at_ms) / 1000, outcome, task)
     if outcome == "passed":
         _passed(tx, held, handoff, after, now_ms)
     elif outcome == "failed":

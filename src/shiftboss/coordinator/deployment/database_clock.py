@@ -11,6 +11,7 @@ import logging
 from typing import ClassVar, Final, Literal
 
 from shiftboss.coordinator.clock import MachineClocks
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.errors import ShiftbossError
 from shiftboss.store.port import ClockReading, Store
 
@@ -52,6 +53,7 @@ class DatabaseClock:
         self._offset_ns: int | None = None
         self._skew_ms: int | None = None
         self._told: SkewLevel = "fine"
+        self.record = DutyRecord(type(self).__name__)
 
     def __call__(self) -> int:
         assert self._offset_ns is not None, "it was not measured yet"
@@ -78,7 +80,8 @@ class DatabaseClock:
         while True:
             await asyncio.sleep(MEASURE_SECONDS)
             try:
-                await self.measure_again()
+                with self.record.round():
+                    await self.measure_again()
             except ShiftbossError as error:
                 log.info("the clock of the database cannot be read: %s", error.detail)
 

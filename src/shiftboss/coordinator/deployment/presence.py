@@ -21,6 +21,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from shiftboss import __version__
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.record import STUCK_SECONDS, DutyRecord
 from shiftboss.errors import IncompatibleServers, SchemaMismatch, ShiftbossError
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import (
@@ -70,6 +71,7 @@ class Presence:
         self._started_at_ms = 0
         self._compared: Mapping[str, object] = {}
         self.seconds = RENEWAL_SECONDS if store.shared else ALONE_RENEWAL_SECONDS
+        self.record = DutyRecord(type(self).__name__, max(STUCK_SECONDS, 5 * self.seconds))
 
     async def join(self) -> None:
         """Raises IncompatibleServers if living servers and this one cannot work together."""
@@ -84,7 +86,8 @@ class Presence:
         while True:
             await asyncio.sleep(self.seconds)
             try:
-                await self.renew()
+                with self.record.round():
+                    await self.renew()
             except ShiftbossError as error:
                 log.warning("this server cannot record itself in the store: %s", error.detail)
             except Exception:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.coordinator.duties.supervision import DutyGroup
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import StoreUnavailable
@@ -30,7 +31,13 @@ from shiftboss.protocol.deployment.servers import (
 )
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.rules.deployment.readiness import DiskSpace, ReadinessProblem, reason_of_disk
+from shiftboss.rules.deployment.readiness import (
+    DiskSpace,
+    ReadinessProblem,
+    reason_of_disk,
+    reason_of_stuck_duty,
+    warning_of_disk,
+)
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey
 from shiftboss.rules.deployment.servers import (
     Difference,
@@ -71,6 +78,10 @@ class DeploymentService:
         self._check_health = check_health
         self._duties = list(duties)
         self.not_ready: dict[str, Check] = {}
+        # What is wrong with a server that may get traffic all the same.
+        self.degraded: dict[str, Check] = {}
+        # Those that ask the store.
+        self.degraded_in_store: list[Callable[[], Awaitable[ReadinessProblem | None]]] = []
         self.credentials: Callable[[], Awaitable[Iterable[str]]] = _no_problems
         # What is kept where on this machine.
         self.folders: dict[str, Path] = {}
@@ -90,12 +101,32 @@ class DeploymentService:
             ReadinessProblem("stopping", "the server is stopping") if self._hub.closed else None,
             await self._reason_of_store(),
             *(_reason_of_duties(group) for group in self._duties),
+            *self._stuck_duties(),
             *(reason_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.not_ready.values()),
         ]
         if self._keys.problem is not None:
             found.append(ReadinessProblem("key", self._keys.problem))
         return [reason for reason in found if reason is not None]
+
+    async def warnings(self) -> list[ReadinessProblem]:
+        """What somebody should look at, although this server may get traffic."""
+        found = [
+            *(warning_of_disk(disk) for disk in await self._disks()),
+            *(check() for check in self.degraded.values()),
+            *[await check() for check in self.degraded_in_store],
+        ]
+        return [warning for warning in found if warning is not None]
+
+    def _stuck_duties(self) -> Iterator[ReadinessProblem]:
+        for record in self.duty_records:
+            seconds = record.stuck_for_seconds
+            if seconds is not None:
+                yield reason_of_stuck_duty(record.name, seconds, record.last_error)
+
+    @property
+    def duty_records(self) -> list[DutyRecord]:
+        return [duty.record for group in self._duties for duty in group.duties]
 
     async def _reason_of_store(self) -> ReadinessProblem | None:
         try:
@@ -124,6 +155,7 @@ class DeploymentService:
             schema_version=self._store.schema_version,
             ready=not reasons,
             reasons=[reason_view(reason) for reason in reasons],
+            warnings=[reason_view(warning) for warning in await self.warnings()],
             servers=[_server_view(server, server in living) for server in servers],
             differences=[difference_view(each) for each in find_differences(living, retired)],
             keys=[key_view(key) for key in rows.keys],

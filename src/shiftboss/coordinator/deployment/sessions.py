@@ -42,14 +42,13 @@ class SessionService:
         self._settings = settings
         self.address = ""
 
-    async def create_login(
-        self, _request: CreateLoginRequest, _key: str | None = None
-    ) -> LoginLink:
+    async def create_login(self, request: CreateLoginRequest, _key: str | None = None) -> LoginLink:
         code, now_ms = secrets.token_urlsafe(TOKEN_BYTES), self._clock()
         made = await self._store.write(lambda tx: create_code(tx, _digest(code), now_ms), "")
-        return LoginLink(
-            url=f"{self.address}/login#{code}", code=code, expires_at=made.expires_at_ms
-        )
+        url = f"{self.address}/login#{code}"
+        if request.swarm_id is not None:
+            url += f"/s/{request.swarm_id}/board"
+        return LoginLink(url=url, code=code, expires_at=made.expires_at_ms)
 
     async def log_in(self, code: str) -> NewSession:
         """Raises LoginCodeInvalid."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from functools import partial
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import breakage
@@ -30,6 +31,9 @@ _Red = tuple[str, str, str | None]
 
 class BreakageSearch(Timer):
     """A repo that is red at the start is searched again: a crash may have ended its search."""
+
+    # A search runs the jobs of CI several times.
+    stuck_seconds: ClassVar[float] = 4 * 3600.0
 
     def __init__(
         self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
@@ -29,6 +30,9 @@ DUE_MAX = 1000
 
 
 class CiWatcher(Timer):
+    # A thousand checks of a slow forge, a few at once, take a while.
+    stuck_seconds: ClassVar[float] = 3600.0
+
     def __init__(
         self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.coordinator.swarms import retention
 from shiftboss.coordinator.swarms.deletion import (
     EVENTS_PER_TRANSACTION_MAX,
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ROUND_SECONDS = 3600.0
+# A round deletes what is due in small transactions. One that fails is followed by the next.
+STUCK_SECONDS = 3 * ROUND_SECONDS
 SWARMS_PER_PAGE = 50
 TASKS_PER_PAGE = 500
 DAY_MS = 86_400_000
@@ -52,11 +55,13 @@ class Cleaner:
         self._clock = clock
         self._retention_ms = retention_days * DAY_MS
         self._on_deleted = on_deleted
+        self.record = DutyRecord(type(self).__name__, STUCK_SECONDS)
 
     async def run(self) -> None:
         while True:
             try:
-                await self.run_once()
+                with self.record.round():
+                    await self.run_once()
             except ShiftbossError as error:
                 log.warning("cleaning failed, will try again: %s", error)
             except Exception:

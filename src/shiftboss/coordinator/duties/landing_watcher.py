@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
@@ -17,6 +18,9 @@ CHECK_EVERY_MS = 15_000
 
 class LandingWatcher(Timer):
     """The repo locks say what to check, so a restart loses nothing."""
+
+    # It reads repositories, some of them large.
+    stuck_seconds: ClassVar[float] = 1800.0
 
     def __init__(self, store: Transactions, clock: Clock, hub: Hub, evidence: Evidence) -> None:
         super().__init__(store, clock, hub, EventKind.TASK_LANDED)

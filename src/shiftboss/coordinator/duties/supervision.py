@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Protocol
 
+from shiftboss.coordinator.duties.record import DutyRecord
+
 log = logging.getLogger(__name__)
 
 RESTART_SECONDS: Final = 5.0
@@ -22,6 +24,7 @@ class Duty(Protocol):
     """A background job. `on_every_server`: every server on a database runs it; else one does."""
 
     on_every_server: ClassVar[bool]
+    record: DutyRecord
 
     async def run(self) -> None: ...
 
@@ -52,6 +55,9 @@ class DutyGroup:
             first = errors.exceptions[0]
             self._failed = (self._elapsed(), f"{type(first).__name__}: {first}")
             raise
+        finally:
+            for duty in self.duties:
+                duty.record.stopped()
 
     async def run_for_ever(self) -> None:
         while True:

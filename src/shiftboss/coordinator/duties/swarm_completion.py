@@ -14,6 +14,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.swarms import completion
 from shiftboss.errors import ShiftbossError
@@ -65,6 +66,7 @@ class SwarmCompletion:
         self._changed: dict[str, float] = {}
         self._has_missed_some = False
         self._wake = asyncio.Event()
+        self.record = DutyRecord(type(self).__name__, elapsed=elapsed)
         for kind in CHANGES:
             hub.listen(kind, self._on_change)
 
@@ -100,9 +102,11 @@ class SwarmCompletion:
 
     async def _run_next(self) -> None:
         if self._has_missed_some:
-            await self.find_missed()
+            with self.record.round():
+                await self.find_missed()
         elif self._changed:
-            await self.settle_quiet()
+            with self.record.round():
+                await self.settle_quiet()
             await self._wait_for_quiet()
         else:
             self._wake.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class TimeoutWatcher(Timer):
+    # It may ask a slow forge to restart runs.
+    stuck_seconds: ClassVar[float] = 1800.0
+
     def __init__(
         self, store: Transactions, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:

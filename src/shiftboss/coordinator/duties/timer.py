@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Iterable
 from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.record import STUCK_SECONDS, DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
@@ -37,10 +38,13 @@ async def run_all(jobs: Iterable[Awaitable[None]]) -> None:
 class Timer(ABC):
     # Otherwise one of the servers on a database runs the duty.
     on_every_server: ClassVar[bool] = False
+    # How long it may go without a success before it counts as stuck.
+    stuck_seconds: ClassVar[float] = STUCK_SECONDS
 
     def __init__(self, store: Transactions, clock: Clock, hub: Hub, *wakers: EventKind) -> None:
         self.store = store
         self.clock = clock
+        self.record = DutyRecord(type(self).__name__, self.stuck_seconds)
         self._changed = asyncio.Event()
         for kind in wakers:
             hub.listen(kind, self._on_waking_event)
@@ -55,7 +59,8 @@ class Timer(ABC):
     async def run(self) -> None:
         while True:
             try:
-                sleep_seconds = await self.run_once()
+                with self.record.round():
+                    sleep_seconds = await self.run_once()
             except ShiftbossError as error:
                 log.warning("%s failed, will try again: %s", type(self).__name__, error)
                 sleep_seconds = PAUSE_AFTER_FAILURE_SECONDS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.coordinator.history import replay
 from shiftboss.coordinator.history.events import view
@@ -27,66 +27,74 @@ BOARDS_KEPT_MAX: Final = 16
 SWARMS_KEPT_MAX: Final = 4
 
 
-class _Bounds:
-    """The first and the last event of a swarm, and whether it runs a plan."""
+class _Log(NamedTuple):
+    """The events of a swarm, and whether it runs a plan. A swarm that is deleted and created again
+    is another one."""
 
-    def __init__(self, tx: Transaction, swarm_id: str) -> None:
-        check_exists(tx, swarm_id)
-        self.first, self.last = tx.event_bounds(swarm_id)
-        self.lands = tx.plan_run(swarm_id) is not None
+    swarm_id: str
+    created_at_ms: int
+    first: int
+    last: int
+    lands: bool
+
+
+def _log(tx: Transaction, swarm_id: str) -> _Log:
+    check_exists(tx, swarm_id)
+    swarm = tx.swarm(swarm_id)
+    created_at_ms = 0 if swarm is None else swarm.created_at_ms
+    lands = tx.plan_run(swarm_id) is not None
+    return _Log(swarm_id, created_at_ms, *tx.event_bounds(swarm_id), lands)
 
 
 class Replays:
     def __init__(self, store: Store) -> None:
         self._store = store
         # By swarm: boards by the event that they are at, pickled, as a fold changes them.
-        self._kept: OrderedDict[str, dict[int, bytes]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], dict[int, bytes]] = OrderedDict()
         # One fold at a time: it takes processor time from everything else.
         self._folding = asyncio.Lock()
 
     async def replay(self, request: ReplaySwarmRequest) -> ReplayAnswer:
-        bounds = await self._store.read(lambda tx: _Bounds(tx, request.swarm_id))
-        at = bounds.last if request.at is None else request.at
-        _check(request, bounds, at)
+        log = await self._store.read(lambda tx: _log(tx, request.swarm_id))
+        at = log.last if request.at is None else request.at
+        _check(log, at)
         async with self._folding:
-            board, event = await self._fold(request.swarm_id, at, bounds)
-            return await asyncio.to_thread(_answer, board, event, request, bounds)
+            board, event = await self._fold(log, at)
+            return await asyncio.to_thread(_answer, board, event, request, log)
 
-    async def _fold(
-        self, swarm_id: str, at: int, bounds: _Bounds
-    ) -> tuple[FoldedBoard, Event | None]:
-        board = await self._nearest(swarm_id, at)
+    async def _fold(self, log: _Log, at: int) -> tuple[FoldedBoard, Event | None]:
+        board = await self._nearest(log, at)
         event: Event | None = None
-        every = max(EVENTS_PER_STEP, bounds.last // BOARDS_KEPT_MAX)
+        every = max(EVENTS_PER_STEP, log.last // BOARDS_KEPT_MAX)
         while board.swarm.last_event_id < at:
             since = board.swarm.last_event_id
             limit = min(EVENTS_PER_STEP, at - since, every - since % every)
-            page = await self._events(swarm_id, since, limit)
+            page = await self._events(log.swarm_id, since, limit)
             if not page:
-                break
+                break  # the swarm was deleted
             await asyncio.to_thread(_apply, board, page)
             event = page[-1]
             if event.event_id % every == 0:
-                await self._keep(swarm_id, board)
+                await self._keep(log, board)
         return board, event
 
     async def _events(self, swarm_id: str, since: int, limit: int) -> list[Event]:
         return await self._store.read(lambda tx: tx.events_after(swarm_id, since, limit))
 
-    async def _nearest(self, swarm_id: str, at: int) -> FoldedBoard:
-        """The kept board closest before the event, or an empty one. It is at an earlier event, so
-        that the last one is read again and can be shown."""
-        kept = self._kept.get(swarm_id, {})
+    async def _nearest(self, log: _Log, at: int) -> FoldedBoard:
+        """The kept board closest before the event, or an empty one. Never the one at the event
+        itself: that event is shown, so it has to be read."""
+        kept = self._kept.get(log[:2], {})
         nearest = max((event_id for event_id in kept if event_id < at), default=0)
         if nearest == 0:
             return FoldedBoard()
         board: FoldedBoard = await asyncio.to_thread(pickle.loads, kept[nearest])
         return board
 
-    async def _keep(self, swarm_id: str, board: FoldedBoard) -> None:
+    async def _keep(self, log: _Log, board: FoldedBoard) -> None:
         content = await asyncio.to_thread(pickle.dumps, board)
-        kept = self._kept.setdefault(swarm_id, {})
-        self._kept.move_to_end(swarm_id)
+        kept = self._kept.setdefault(log[:2], {})
+        self._kept.move_to_end(log[:2])
         kept[board.swarm.last_event_id] = content
         while len(kept) > BOARDS_KEPT_MAX:
             kept.pop(min(kept))
@@ -94,13 +102,11 @@ class Replays:
             self._kept.popitem(last=False)
 
 
-def _check(request: ReplaySwarmRequest, bounds: _Bounds, at: int) -> None:
-    if at > bounds.last:
-        raise InvalidRequest(
-            f"at: the last event of {request.swarm_id} is {bounds.last}", field="at"
-        )
-    if bounds.first > 1:
-        raise HistoryIncomplete(request.swarm_id, bounds.first)
+def _check(log: _Log, at: int) -> None:
+    if at > log.last:
+        raise InvalidRequest(f"at: the last event of {log.swarm_id} is {log.last}", field="at")
+    if log.first > 1:
+        raise HistoryIncomplete(log.swarm_id, log.first)
 
 
 def _apply(board: FoldedBoard, page: list[Event]) -> None:
@@ -109,21 +115,25 @@ def _apply(board: FoldedBoard, page: list[Event]) -> None:
 
 
 def _answer(
-    board: FoldedBoard, event: Event | None, request: ReplaySwarmRequest, bounds: _Bounds
+    board: FoldedBoard, event: Event | None, request: ReplaySwarmRequest, log: _Log
 ) -> ReplayAnswer:
-    columns = columns_of(board, lands=bounds.lands)
+    only, columns = request.bead_id, columns_of(board, lands=log.lands)
+    if only is not None:
+        columns = {only: columns[only]} if only in columns else {}
     ids = [task_id for task_id in columns if task_id > request.after]
     shown = ids[: request.limit]
+    told = None if event is None else view(event)
+    workers = replay.workers_of(board)
     return ReplayAnswer(
         at=board.swarm.last_event_id,
-        event=None if event is None else view(event),
-        first_event_id=bounds.first,
-        last_event_id=bounds.last,
+        event=told if told is None or only in (None, told.bead_id) else None,
+        first_event_id=log.first,
+        last_event_id=log.last,
         complete=board.swarm.is_complete,
-        lands=bounds.lands,
+        lands=log.lands,
         counts=counts_of(columns),
         tasks=[replay.task_view(board, task_id, columns[task_id]) for task_id in shown],
         next_after=shown[-1] if len(shown) < len(ids) else None,
-        workers=replay.workers_of(board),
+        workers=[worker for worker in workers if only in (None, worker.task)],
         holds=replay.swarm_holds(board),
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shiftboss.coordinator.invariants.board import board_equals_fold
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, SwarmFacts
+from shiftboss.rules.tasks.board_fold import FoldedBoard
 from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedSwarm, FoldedTask
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task
@@ -31,12 +33,12 @@ def events_have_a_swarm(store: StoreFacts) -> Iterator[BrokenInvariant]:
         yield BrokenInvariant("event_swarm", swarm_id, "events", "the swarm does not exist")
 
 
-def fold_swarm(tx: Transaction, swarm_id: str) -> FoldedSwarm:
-    folded = FoldedSwarm()
-    while page := tx.events_after(swarm_id, folded.last_event_id, EVENTS_PER_PAGE):
+def fold_swarm(tx: Transaction, swarm_id: str) -> FoldedBoard:
+    board = FoldedBoard()
+    while page := tx.events_after(swarm_id, board.swarm.last_event_id, EVENTS_PER_PAGE):
         for event in page:
-            folded.apply(event)
-    return folded
+            board.apply(event)
+    return board
 
 
 def is_complete_log(facts: SwarmFacts) -> bool:
@@ -44,7 +46,8 @@ def is_complete_log(facts: SwarmFacts) -> bool:
     return facts.events.first_id == 1
 
 
-def state_equals_fold(facts: SwarmFacts, folded: FoldedSwarm) -> Iterator[BrokenInvariant]:
+def state_equals_fold(facts: SwarmFacts, board: FoldedBoard) -> Iterator[BrokenInvariant]:
+    folded = board.swarm
     for task_id in sorted(facts.tasks.keys() | folded.tasks.keys()):
         detail = _task_difference(facts.tasks.get(task_id), folded.tasks.get(task_id), folded)
         if detail is not None:
@@ -57,6 +60,7 @@ def state_equals_fold(facts: SwarmFacts, folded: FoldedSwarm) -> Iterator[Broken
         yield facts.broken("fold", "swarm", "is complete in one of store and events only")
     for name in sorted(folded.workers ^ facts.workers.keys()):
         yield facts.broken("fold", f"worker {name}", "is in one of store and events only")
+    yield from board_equals_fold(facts, board)
 
 
 def _task_difference(

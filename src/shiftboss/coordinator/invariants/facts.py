@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shiftboss.rules.claims.handoffs import Claim, Reservation
 from shiftboss.rules.contract.records import RepoLock
-from shiftboss.rules.runs.records import ReviewRecord
+from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task, Worker
@@ -43,6 +43,12 @@ class SwarmFacts(NamedTuple):
     receipts: dict[str, list[ReceiptRow]]
     retries_open: dict[str, int]
     events: EventSpan
+    open_questions: dict[str, set[int]]
+    landings: dict[str, LandingRecord]
+    # (task or whole swarm, kind)
+    holds: set[tuple[str, str]]
+    # (task, epoch)
+    after_failed_ci: set[tuple[str, int]]
 
     def broken(
         self, invariant: str, subject: str, detail: str, command: str | None = None
@@ -75,6 +81,9 @@ def read_swarm(tx: Transaction, swarm_id: str) -> SwarmFacts | None:
     receipts: dict[str, list[ReceiptRow]] = {}
     for receipt in tx.all_receipts(swarm_id):
         receipts.setdefault(receipt.task_id, []).append(receipt)
+    open_questions: dict[str, set[int]] = {}
+    for task_id, question_id in tx.all_open_questions(swarm_id):
+        open_questions.setdefault(task_id, set()).add(question_id)
     return SwarmFacts(
         swarm=swarm,
         tasks={task.task_id: task for task in tx.all_tasks(swarm_id)},
@@ -88,6 +97,10 @@ def read_swarm(tx: Transaction, swarm_id: str) -> SwarmFacts | None:
         receipts=receipts,
         retries_open=tx.open_retry_counts(swarm_id),
         events=tx.event_span(swarm_id),
+        open_questions=open_questions,
+        landings={landing.task_id: landing for landing in tx.all_landings(swarm_id)},
+        holds=set(tx.all_holds(swarm_id)),
+        after_failed_ci=set(tx.attempts_after_failed_ci(swarm_id)),
     )
 
 

@@ -36,6 +36,7 @@ from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
 from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
 from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 
@@ -174,6 +175,8 @@ def record_landed(
             target=request.target, landed_commit=request.landed_commit, landed_at_ms=now_ms
         )
         tx.put_landing(landing)
+        seconds = (now_ms - landing.accepted_at_ms) / 1000
+        tx.measure(Measure.LANDING_WAIT, seconds, task=(landing.swarm_id, landing.task_id))
         _add_event(tx, landing, now_ms)
         reclaim_lock(tx, landing.swarm_id, landing.task_id, now_ms)
         record_landing_push(tx, handoff, landing, now_ms)

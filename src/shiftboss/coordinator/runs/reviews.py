@@ -44,7 +44,7 @@ def approve(tx: Transaction, request: ApproveRequest, now_ms: int) -> ReviewAnsw
     review = review._replace(state="approved", decided_by=by, decided_at_ms=now_ms)
     tx.put_review(review)
     _add_event(tx, review, EventKind.REVIEW_APPROVED, now_ms, by=by)
-    release_dependents(tx, task)
+    release_dependents(tx, task, now_ms)
     drain(tx, task.swarm_id, now_ms)
     return _answer(review, changed=True)
 

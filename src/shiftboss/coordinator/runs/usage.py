@@ -27,6 +27,7 @@ from shiftboss.rules.runs.budgets import MICRO, exceeded_limit
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, Hold, ProcessUsage, Totals
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.rules.tasks.waiting import raise_budget_command, set_budget_command
+from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
 
@@ -122,9 +123,17 @@ def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
     if budgets.is_outdated(previous, usage):
         return
     tx.put_process_usage(usage)
+    _measure(tx, budgets.added_usage(previous, usage))
     for task_id in (usage.task_id, WHOLE_SWARM):
         totals = tx.usage_totals(usage.swarm_id, task_id)
         tx.put_usage_totals(usage.swarm_id, task_id, budgets.add_usage(totals, previous, usage))
+
+
+def _measure(tx: Transaction, added: Totals) -> None:
+    tx.measure(Measure.TOKENS, added.input_tokens, "input")
+    tx.measure(Measure.TOKENS, added.output_tokens, "output")
+    tx.measure(Measure.TOKENS, added.cached_tokens, "cached")
+    tx.measure(Measure.MICRODOLLARS, added.microdollars)
 
 
 def set_budget(

@@ -50,6 +50,8 @@ class EvidenceProxy:
         self._keys = KeyFile(key_file or folder / KEY_FILE)
         self._connection: asyncio.Task[EvidenceConnection] | None = None
         self._is_closed = False
+        # How often the process was started.
+        self.starts = 0
 
     survey = _forwarded(Evidence.survey)
     identity = _forwarded(Evidence.identity)
@@ -68,6 +70,18 @@ class EvidenceProxy:
     def public_key(self) -> str:
         return self._keys.key.public_pem
 
+    @property
+    def problem(self) -> str | None:
+        """The next question starts the process again, if it can be started."""
+        if self._is_closed or self._connection is None or not _has_failed(self._connection):
+            return None
+        if self._connection.cancelled():
+            return "the start of the evidence process was cancelled"
+        error = self._connection.exception()
+        if error is not None:
+            return f"the evidence process cannot be started: {error}"
+        return "the evidence process has ended, or was killed"
+
     def replace_key(self, retired: Collection[str]) -> bool:
         return self._keys.replace(retired)
 
@@ -83,6 +97,7 @@ class EvidenceProxy:
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
         if self._connection is None or _has_failed(self._connection):
+            self.starts += 1
             starting = start_evidence_process(self._folder, self._key_file)
             self._connection = asyncio.create_task(starting)
         return await asyncio.shield(self._connection)
@@ -108,5 +123,7 @@ class EvidenceProxy:
 
 def _has_failed(connection: asyncio.Task[EvidenceConnection]) -> bool:
     return connection.done() and (
-        connection.exception() is not None or connection.result().has_ended
+        connection.cancelled()
+        or connection.exception() is not None
+        or connection.result().has_ended
     )

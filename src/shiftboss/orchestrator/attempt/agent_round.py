@@ -26,12 +26,16 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits
+from shiftboss.rules.documents.wording import printable_line
 from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_terminate
 from shiftboss.worker.bus_task import BusTask
 
 # A heartbeat with the context is sent each time that it has grown by this share of the window.
 CONTEXT_STEP: Final = 0.05
 USAGE_SECONDS: Final = 3.0
+# How often the server is told what the agent does, at most.
+STEP_SECONDS: Final = 5.0
+STEP_CHARACTERS_MAX: Final = 200
 LAST_USAGE_SECONDS: Final = 20.0
 # How long an agent may take to exit: by itself after the verdict, when some agents report their
 # total cost, and after SIGTERM.
@@ -66,6 +70,11 @@ class AttemptTotals:
     activity: list[str] = field(default_factory=list)
 
 
+def step_text(doing: str) -> str:
+    """What an agent does, as the server is told: one line that no terminal obeys."""
+    return printable_line(doing)[:STEP_CHARACTERS_MAX]
+
+
 class AgentRound:
     """`lost` is set when the server has ended the attempt."""
 
@@ -87,6 +96,7 @@ class AgentRound:
         self._row = run.progress.row(task.bead_id)
         self._earlier = (totals.tokens, totals.dollars)
         self._context_share = 0.0
+        self._told_step = ""
         self._usage_changed = asyncio.Event()
         self._usage = Usage()
         self._finished: Finished | None = None
@@ -98,7 +108,8 @@ class AgentRound:
         reading = asyncio.create_task(self._read(process))
         losing = asyncio.create_task(self._lost.wait())
         reporting = asyncio.create_task(self._report_usage_until_exceeded())
-        tasks = (reading, losing, reporting)
+        telling = asyncio.create_task(self._tell_steps())
+        tasks = (reading, losing, reporting, telling)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -219,12 +230,22 @@ class AgentRound:
             return None
         self._context_share = share
         try:
-            answer = await self._task.heartbeat(share, self._row.doing[:500] or None)
+            answer = await self._task.heartbeat(share, step_text(self._row.doing) or None)
         except ShiftbossError:
             return None
         if answer["bead_id"] != self._task.bead_id or not answer["checkpoint_requested"]:
             return None
         return RoundEnd("context", message=f"{share:.0%} of the context is in use")
+
+    async def _tell_steps(self) -> None:
+        """Tell the server now and then what the agent does, if that has changed."""
+        while True:
+            await asyncio.sleep(STEP_SECONDS)
+            step = step_text(self._row.doing)
+            if step and step != self._told_step:
+                self._told_step = step
+                with contextlib.suppress(ShiftbossError):  # the attempt is over, or will be
+                    await self._task.heartbeat(None, step)
 
     async def _handle_denial(self, denied: Denied) -> RoundEnd | None:
         """A second denial of the same tool in a row ends the round. A denial by our own hook tells

@@ -108,6 +108,15 @@ def _forge_secrets(policy_file: Path | None) -> frozenset[str]:
     return frozenset(name for name in names if name is not None)
 
 
+async def _tell_page(client: RunServerClient, progress: Progress, place: CommandPlace) -> None:
+    """The link goes to the terminal of the person alone; a log tells how to get one."""
+    link = await client.login_link() if progress.on_login_link is not None else None
+    if link is not None and progress.on_login_link is not None:
+        progress.on_login_link(link)
+    else:
+        progress.log("", f"page: {place.render(f'shiftboss open {client.swarm_id}')}")
+
+
 @asynccontextmanager
 async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
     swarm_id = options.plan.swarm
@@ -135,6 +144,13 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
         ) as client,
     ):
         progress.log("", f"swarm {swarm_id} at {run_server.server.addresses}")
+        place = command_place(
+            None if options.server is None else str(run_server.server.addresses),
+            options.database,
+            run_server.server.address,
+            Path.cwd(),
+        )
+        await _tell_page(client, progress, place)
         yield RunContext(
             plan=options.plan,
             paths=paths,
@@ -147,10 +163,5 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             plan_file=options.plan_file,
             held_out=held_out,
             forge_secrets=forge_secrets,
-            command_place=command_place(
-                None if options.server is None else str(run_server.server.addresses),
-                options.database,
-                run_server.server.address,
-                Path.cwd(),
-            ),
+            command_place=place,
         )

@@ -67,13 +67,16 @@ class TaskProgress:
 @dataclass(slots=True)
 class Progress:
     """Written by the run, read by a view. Listeners are called with every line that is logged.
-    `answer` takes the id of one of the `questions`, and the answer that a person has typed."""
+    `answer` takes the id of one of the `questions`, and the answer that a person has typed.
+    `on_login_link` gets the link to the page, if there is a terminal to show it on: whoever reads
+    it can log in."""
 
     rows: dict[str, TaskProgress] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     listeners: list[Callable[[str, str], None]] = field(default_factory=list)
     questions: Sequence[Mapping[str, Any]] = ()
     answer: Callable[[int, str], None] | None = None
+    on_login_link: Callable[[str], None] | None = None
 
     def row(self, bead_id: str, title: str = "") -> TaskProgress:
         return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))

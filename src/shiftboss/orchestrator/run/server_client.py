@@ -15,7 +15,7 @@ from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempote
 from shiftboss.client.server_address import Server
 from shiftboss.client.servers import Servers
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE
-from shiftboss.errors import Forbidden, SchemaMismatch, SwarmExists
+from shiftboss.errors import Forbidden, SchemaMismatch, ShiftbossError, SwarmExists
 
 ANSWER_SECONDS: Final = 30.0
 PAGE: Final = 500
@@ -149,6 +149,16 @@ class RunServerClient:
             if self._operator_token is None:
                 raise
             return await self._post("/operator/set_budget", members)
+
+    async def login_link(self) -> str | None:
+        """A link to the page of the swarm; None if the run does not know the operator's token."""
+        if self._operator_token is None:
+            return None
+        try:
+            answer = await self._post("/operator/create_login", {})
+        except ShiftbossError:
+            return None
+        return str(answer["url"])
 
     async def create_swarm(self, goal: str) -> None:
         """A swarm that exists already stays as it is."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from shiftboss.client.server_address import Server
 from shiftboss.client.servers import Servers
 from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, PORT
 from shiftboss.errors import ShiftbossError
+from shiftboss.notifications.programs import has_desktop_session
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import folder_lock, try_lock
@@ -172,6 +174,7 @@ class ServerProcess:
         argv += ["--any-port-if-taken"] if self._any_port else []
         argv += ["--secrets-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
+        argv += ["--desktop-notifications"] if _is_on_desktop() else []
         return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
 
     async def supervise(self) -> None:
@@ -214,6 +217,11 @@ class ServerProcess:
             text = ""
         last_line = (text.strip().splitlines() or [""])[-1]
         return f"see its log, {self._options.log}: {last_line}"
+
+
+def _is_on_desktop() -> bool:
+    """Whether somebody sits in front of this run: in a terminal on a desktop."""
+    return sys.stderr.isatty() and has_desktop_session(os.environ)
 
 
 async def _wait_for_database(database: str) -> None:

@@ -14,11 +14,13 @@ class ShowDeploymentRequest(BusRequest):
 
 
 class ReadinessProblemView(Answer):
-    """Why a server is not ready: a stable name, a sentence, and what to do."""
+    """Why a server is not ready, or works worse than it should: a stable name, a sentence, what to
+    do, and a command that shows more."""
 
     name: str
     detail: str
     todo: str = ""
+    command: str = ""
 
 
 class DifferenceView(Answer):
@@ -37,6 +39,8 @@ class ReadyAnswer(Answer):
     status: Literal["ready"]
     version: str | None = None
     differences: list[DifferenceView] | None = None
+    # What needs somebody, and does not keep the server from its work.
+    warnings: list[ReadinessProblemView] | None = None
 
 
 class ServerView(Answer):
@@ -87,6 +91,7 @@ class DeploymentView(Answer):
     schema_version: int
     ready: bool
     reasons: list[ReadinessProblemView]
+    warnings: list[ReadinessProblemView]
     servers: list[ServerView]
     differences: list[DifferenceView]
     keys: list[KeyView]

@@ -6,13 +6,15 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.fields import NO_NUL, Answer, Request
+from shiftboss.protocol.fields import NO_NUL, Answer, Request, SwarmId
 
 
 class CreateLoginRequest(Request):
-    """The session is for the caller, with the same limits."""
+    """The session is for the caller, with the same limits. `swarm_id`: what the page opens."""
 
     is_about_caller: ClassVar[bool] = True
+
+    swarm_id: SwarmId | None = None
 
 
 class LoginLink(Answer):

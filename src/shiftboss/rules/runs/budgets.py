@@ -39,11 +39,17 @@ def is_outdated(recorded: ProcessUsage | None, reported: ProcessUsage) -> bool:
 
 def add_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
     """The totals after `reported` replaces what was recorded for the process."""
-    added = _totals_of(reported)
-    if recorded is not None:
-        previous = _totals_of(recorded)
-        added = Totals._make(new - old for new, old in zip(added, previous, strict=True))
+    added = added_usage(recorded, reported)
     return Totals._make(total + more for total, more in zip(totals, added, strict=True))
+
+
+def added_usage(recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
+    """How much more `reported` is than what was recorded for the process."""
+    added = _totals_of(reported)
+    if recorded is None:
+        return added
+    previous = _totals_of(recorded)
+    return Totals._make(new - old for new, old in zip(added, previous, strict=True))
 
 
 def _totals_of(usage: ProcessUsage) -> Totals:

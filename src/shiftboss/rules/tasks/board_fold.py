@@ -28,7 +28,9 @@ class FoldedCard:
 
     title: str
     questions: set[int] = field(default_factory=set)
-    # Asked by an earlier version, and their attempt has ended: they may have been withdrawn.
+    # Earlier versions withdrew questions without an event. Such a question is one of these while
+    # its attempt lasts, and is in doubt from then on.
+    old_questions: set[int] = field(default_factory=set)
     doubtful_questions: set[int] = field(default_factory=set)
     accepted_commit: str | None = None
     landed_commit: str | None = None
@@ -104,10 +106,11 @@ def _started(board: FoldedBoard, data: dict[str, Any]) -> None:
 
 
 def _ended(board: FoldedBoard, data: dict[str, Any]) -> None:
-    """Of the questions of earlier versions it is not known whether they were withdrawn."""
-    card = board.card(data["bead_id"])
+    card, held = board.card(data["bead_id"]), board.swarm.attempts.get(data["bead_id"])
+    if held is not None and data.get("epoch", held.epoch) != held.epoch:
+        return  # an earlier attempt
     card.end_claim()
-    card.doubtful_questions |= {number for number in card.questions if number < 0}
+    card.doubtful_questions |= card.old_questions & card.questions
     card.questions -= card.doubtful_questions
 
 
@@ -120,13 +123,24 @@ def _cancelled(board: FoldedBoard, data: dict[str, Any]) -> None:
 
 
 def _asked(board: FoldedBoard, data: dict[str, Any]) -> None:
-    board.card(data["bead_id"]).questions.add(data["question_id"])
+    card = board.card(data["bead_id"])
+    card.questions.add(data["question_id"])
+    if data.get("blocks"):  # also a failure that ends the verification of a claim
+        card.end_claim()
+    if "dispute" not in data:
+        card.old_questions.add(data["question_id"])
 
 
 def _answered(board: FoldedBoard, data: dict[str, Any]) -> None:
     card = board.card(data["bead_id"])
     card.questions.discard(data["question_id"])
     card.doubtful_questions.discard(data["question_id"])
+
+
+def _withdrawn(board: FoldedBoard, data: dict[str, Any]) -> None:
+    card = board.card(data["bead_id"])
+    card.questions.clear()
+    card.doubtful_questions.clear()
 
 
 # -- claims, reviews, landings
@@ -208,6 +222,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     EventKind.TASK_CANCELLED.value: _cancelled,
     EventKind.QUESTION_ASKED.value: _asked,
     EventKind.QUESTION_ANSWERED.value: _answered,
+    EventKind.QUESTIONS_WITHDRAWN.value: _withdrawn,
     EventKind.CLAIM_MADE.value: _claimed,
     EventKind.CLAIM_ESCALATED.value: _escalated(is_escalated=True),
     EventKind.CLAIM_RETRIED.value: _escalated(is_escalated=False),

@@ -43,6 +43,7 @@ from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import ClientRate, RateLimits
 from shiftboss.server.http.replies import Reply
+from shiftboss.server.metrics.requests import RequestCounts
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.group_writer import EarlyFuture
 
@@ -71,10 +72,12 @@ class FastConnection(Connection):
         forwarding: Forwarding,
         heads: HeadCache,
         access_log: AccessLog,
+        request_counts: RequestCounts,
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
         self._access_log = access_log
+        self._request_counts = request_counts
         self._forwarding = forwarding
         self._is_proxy = False
         self._calls = calls
@@ -353,6 +356,7 @@ class FastConnection(Connection):
         if exchange.disconnected:
             return
         exchange.response_complete = True
+        self._request_counts.count(exchange.call.route, exchange.status)
         if self._access_log.is_on() or exchange.status in REFUSALS:
             self._log(exchange)
         if exchange.unsent:

@@ -33,6 +33,7 @@ def fast_serving(
             app.forwarding,
             HeadCache(),
             app.access_log,
+            app.monitor.requests,
             open_connections=open_connections,
         ),
         (open_connections.watch, partial(stay_on_one_core, cores, best)),

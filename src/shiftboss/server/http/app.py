@@ -30,6 +30,8 @@ from shiftboss.server.http.replies import error_reply
 from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError, header
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
+from shiftboss.server.metrics.requests import route_of
+from shiftboss.server.metrics.snapshot import Monitor
 from shiftboss.store.acting import CURRENT_ACTOR
 
 
@@ -69,19 +71,25 @@ class App:
         self.rates = rates or RateLimits()
         self.access_log = AccessLog()
         self.calls = Calls(coordinator)
+        self.monitor = Monitor(coordinator)
         self._mcp = McpEndpoint(coordinator)
 
     @cached_property
     def _router(self) -> Router:
         """Takes 10 ms to make. Most commands without a server do not need it."""
         endpoints = Endpoints(
-            self.coordinator, self.calls, self.guard, self.started_at, self.forwarding
+            self.coordinator,
+            self.calls,
+            self.guard,
+            self.started_at,
+            self.forwarding,
+            self.monitor,
         )
         return Router(endpoints.routes(), redirect_slashes=False, default=_no_such_path)
 
     async def _load_tokens(self) -> None:
         self.guard.tokens.replace_named(await self.coordinator.store.read(lambda tx: tx.tokens()))
-        self.coordinator.changes.wake_readers()
+        self.coordinator.board.changes.wake_readers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -139,6 +147,7 @@ class App:
             await self._router(scope, receive, send)
 
     def _log(self, facts: RequestFacts, response: _Response) -> None:
+        self.monitor.requests.count(route_of(facts.path), response.status)
         self.access_log.record(facts, CURRENT_ACTOR.get(), response.status)
 
     def _admit(self, scope: Scope) -> Actor:

@@ -21,6 +21,7 @@ from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX
 from shiftboss.server.http.replies import Reply, error_reply, json_reply
 from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
+from shiftboss.server.metrics.requests import route_of
 from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
@@ -29,6 +30,7 @@ from shiftboss.server.operations.swarms import REPORTS, Report, parse
 from shiftboss.store.acting import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
+REPORT_ROUTE = route_of("/swarm/")
 
 
 class Call(ABC):
@@ -36,6 +38,8 @@ class Call(ABC):
     disconnects."""
 
     path: str
+    # Under which it is counted.
+    route: str
     waits: bool
     # Whether it is written to the audit log.
     is_audited: bool = False
@@ -62,6 +66,7 @@ class OperationCall(Call):
         self, coordinator: Coordinator, prefix: str, name: str, operation: Operation
     ) -> None:
         self.path = f"{prefix}{name}"
+        self.route = route_of(prefix)
         self.waits = operation.waits
         self.is_audited = is_audited(name, operation.permission, reads=operation.reads)
         self._name = name
@@ -89,6 +94,7 @@ class OperationCall(Call):
 class ReportCall(Call):
     def __init__(self, coordinator: Coordinator, path: str, swarm_id: str, report: Report) -> None:
         self.path = path
+        self.route = REPORT_ROUTE
         self.waits = report.waits
         self._coordinator = coordinator
         self._swarm_id = swarm_id

@@ -124,14 +124,16 @@ class Guard:
         self._own_pages.check(method, given)
         return actor
 
-    def still_admits(self, method: str, path: str, headers: Headers) -> bool:
+    def still_admits(
+        self, method: str, path: str, headers: Headers, admitted: Actor | None = None
+    ) -> bool:
         """Whether a request that `check` admitted may go on. Its token may have been revoked, or be
-        no longer in its file."""
+        no longer in its file. Somebody who was logged in must not go on as somebody who is not."""
         try:
-            self.check(method, path, headers)
+            actor = self.check(method, path, headers)
         except (Forbidden, Unauthorized):
             return False
-        return True
+        return admitted is None or actor.token_id == admitted.token_id
 
     def knows(self, headers: Headers) -> bool:
         """Whether the caller may read what this server has, as opposed to a stranger."""

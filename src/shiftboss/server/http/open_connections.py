@@ -108,6 +108,10 @@ class OpenConnections:
         self._closable: list[WatchedConnection] = []
         self._listed = self._logged = float("-inf")
 
+    @property
+    def count(self) -> int:
+        return len(self._seen)
+
     def admit(self, connection: WatchedConnection) -> bool:
         """Whether there is room for it. A connection that nothing happens on makes room."""
         if len(self._seen) >= self.limits.connections_usable:

@@ -12,6 +12,13 @@ from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.deployment.servers import ReadyAnswer
+from shiftboss.protocol.deployment.sessions import (
+    LoginAnswer,
+    LoginRequest,
+    LogoutAnswer,
+    LogoutRequest,
+    SessionView,
+)
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX, SWARM_ID_PATTERN
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE
@@ -50,6 +57,13 @@ _SECURITY_SCHEMES: Final = {
         "type": "http",
         "scheme": "bearer",
         "description": "The server's token. One that only this machine can reach may have none.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "shiftboss_session",
+        "description": "The session of the page. The name ends in the port of the server, such as "
+        "shiftboss_session_7432, and begins with __Host- under TLS.",
     },
     "operator": {
         "type": "apiKey",
@@ -112,6 +126,8 @@ def _paths() -> dict[str, Any]:
                 "check_ready", "Check whether the server may get traffic; if not, why.", ReadyAnswer
             )
         },
+        "/metrics": {"get": _metrics()},
+        **_page_paths(),
     }
     for name, report in REPORTS.items():
         operation = _operation(
@@ -143,6 +159,30 @@ def _paths() -> dict[str, Any]:
     paths["/messages"] = {"post": _messages()}
     paths[f"{WEBHOOK_PREFIX}{{repo}}"] = {"post": _webhook()}
     return paths
+
+
+def _page_paths() -> dict[str, Any]:
+    """How the page logs in, and learns what has changed. Its files are not listed."""
+    session = _operation(
+        "show_session", "Show who is logged in, and what that allows.", SessionView
+    )
+    log_in = _operation(
+        "log_in",
+        "Exchange the code of a login link for a session, which is in a cookie.",
+        LoginAnswer,
+        request=LoginRequest,
+    )
+    log_out = _operation("log_out", "End the session.", LogoutAnswer, request=LogoutRequest)
+    return {
+        "/session": {"get": session | {"security": []}},
+        "/login": {"post": log_in | {"security": []}},
+        "/logout": {"post": log_out},
+        "/changes": {
+            "get": _stream(
+                "stream_changes", "Stream which tasks of which swarms have changed, as they do."
+            )
+        },
+    }
 
 
 def _query(name: str, **schema: Any) -> Parameter:
@@ -270,19 +310,34 @@ def _webhook() -> dict[str, Any]:
     }
 
 
+def _metrics() -> dict[str, Any]:
+    summary = "Read the metrics of the server, in the text format of Prometheus or OpenMetrics."
+    text = {"schema": {"type": "string"}}
+    content = {"text/plain": text, "application/openmetrics-text": text}
+    return {
+        "operationId": "read_metrics",
+        "summary": summary,
+        "responses": {"200": {"description": summary, "content": content}} | _problems(),
+    }
+
+
 def _events() -> dict[str, Any]:
     event_id = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
     last_id = {"name": "Last-Event-ID", "in": "header", "required": False, "schema": event_id}
     summary = "Stream the events of a swarm: the stored ones after since_event_id, then live ones."
+    parameters = [
+        _SWARM_ID,
+        _query("since_event_id", **event_id),
+        _query("follow", type="boolean"),
+        last_id,
+    ]
+    return _stream("stream_events", summary) | {"parameters": parameters}
+
+
+def _stream(name: str, summary: str) -> dict[str, Any]:
     content = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
-        "operationId": "stream_events",
+        "operationId": name,
         "summary": summary,
-        "parameters": [
-            _SWARM_ID,
-            _query("since_event_id", **event_id),
-            _query("follow", type="boolean"),
-            last_id,
-        ],
         "responses": {"200": {"description": summary, "content": content}} | _problems(),
     }

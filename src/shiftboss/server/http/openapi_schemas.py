@@ -16,6 +16,13 @@ from shiftboss.coordinator.bus.messages import TIMEOUT_SECONDS_MAX
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.deployment.servers import ReadyAnswer
+from shiftboss.protocol.deployment.sessions import (
+    LoginAnswer,
+    LoginRequest,
+    LogoutAnswer,
+    LogoutRequest,
+    SessionView,
+)
 from shiftboss.protocol.fields import NO_NUL
 from shiftboss.protocol.messages import MESSAGE_FORMS
 from shiftboss.protocol.milestones import MilestoneReport
@@ -63,7 +70,7 @@ def reference(name: str) -> dict[str, str]:
 
 
 def component_schemas() -> dict[str, Any]:
-    requests: list[type[BaseModel]] = [CreateSwarmRequest, Verdict]
+    requests: list[type[BaseModel]] = [CreateSwarmRequest, Verdict, LoginRequest, LogoutRequest]
     answers: list[type[BaseModel]] = [
         CreateSwarmAnswer,
         SwarmList,
@@ -72,6 +79,9 @@ def component_schemas() -> dict[str, Any]:
         ReadyAnswer,
         WebhookAnswer,
         MessageAnswer,
+        SessionView,
+        LoginAnswer,
+        LogoutAnswer,
     ]
     for table in (REPORTS, BUS_OPERATIONS, OPERATOR_OPERATIONS):
         requests += [operation.request for operation in table.values()]

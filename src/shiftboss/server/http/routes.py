@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from shiftboss import __version__
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.deployment.service import difference_view
+from shiftboss.coordinator.deployment.service import difference_view, reason_view
 from shiftboss.errors import InvalidRequest, NotReady, TooManyRequests, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.deployment.servers import DifferenceView, ReadyAnswer
@@ -32,6 +33,7 @@ from shiftboss.server.http.guard import OPERATOR_PREFIX, STATIC_PREFIX, WEBHOOK_
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
+from shiftboss.server.metrics.snapshot import Monitor, Snapshot
 from shiftboss.server.operations.authorization import authorize, authorize_message
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
@@ -59,7 +61,9 @@ class Endpoints:
         guard: Guard,
         started_at: str,
         forwarding: Forwarding,
+        monitor: Monitor,
     ) -> None:
+        self._monitor = monitor
         self._coordinator = coordinator
         self._guard = guard
         self._calls = calls
@@ -82,6 +86,7 @@ class Endpoints:
             Route("/messages", _Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/ready", self.ready, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
             *self._page_routes(),
         ]
@@ -121,16 +126,23 @@ class Endpoints:
     async def status(self, request: Request) -> Response:
         return _json(await self._coordinator.swarms.status(_readable_swarm(request.scope)))
 
-    async def health(self, _request: Request) -> Response:
+    async def health(self, request: Request) -> Response:
+        """A server that answers is not restarted for what is wrong with it besides its database;
+        strangers learn only that something is."""
         await self._coordinator.check_health()
+        deployment = self._coordinator.deployment
+        problems = [*await deployment.reasons(), *await deployment.warnings()]
+        is_told = bool(problems) and self._guard.knows(request.scope["headers"])
         answer = HealthAnswer(
-            status="healthy",
+            status="degraded" if problems else "healthy",
             version=__version__,
             store=self._coordinator.store.name,
             uptime_seconds=int(time.monotonic() - self._started),
             started_at=self._started_at,
+            problems=[reason_view(each) for each in problems] if is_told else None,
         )
-        return _json(answer)
+        body = answer.model_dump_json(exclude_none=True)
+        return Response(body, media_type="application/json")
 
     async def ready(self, request: Request) -> Response:
         """Strangers learn only whether it may get traffic."""
@@ -143,13 +155,33 @@ class Endpoints:
         version = deployment.presence.version
         answer = ReadyAnswer(status="ready")
         if is_known:
-            answer = ReadyAnswer(status="ready", version=version, differences=differences)
+            warnings = [reason_view(each) for each in await deployment.warnings()]
+            answer = ReadyAnswer(
+                status="ready", version=version, differences=differences, warnings=warnings
+            )
         body = answer.model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
+
+    async def metrics(self, request: Request) -> Response:
+        """They are about all swarms, so a token that is limited to one does not read them."""
+        actor = CURRENT_ACTOR.get()
+        check_permission(actor, Permission.READ)
+        check_swarm(actor, None)
+        snapshot = await self._monitor.snapshot()
+        accept = request.headers.get("accept", "")
+        body, content_type = await asyncio.to_thread(_render_metrics, snapshot, accept)
+        return Response(body, headers={"content-type": content_type, "cache-control": "no-store"})
 
     async def openapi(self, _request: Request) -> Response:
         document = openapi_document(self._forwarding.public_url)
         return Response(document, media_type="application/json")
+
+
+def _render_metrics(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
+    # The Prometheus client is imported with the first scrape.
+    from shiftboss.server.metrics.exposition import render
+
+    return render(snapshot, accept)
 
 
 def _not_ready(
@@ -185,7 +217,11 @@ class _Events:
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
         is_admitted = partial(
-            self._guard.still_admits, scope["method"], scope["path"], scope["headers"]
+            self._guard.still_admits,
+            scope["method"],
+            scope["path"],
+            scope["headers"],
+            CURRENT_ACTOR.get(),
         )
         stream = EventStream(self._coordinator, swarm_id, since, send, is_admitted)
         # HEAD wants only the headers.

@@ -29,6 +29,7 @@ def permissions_needed() -> Iterator[tuple[str, Permission]]:
     yield "GET /swarms", Permission.READ
     yield "GET /swarm/{swarm_id}/status", Permission.READ
     yield "GET /swarm/{swarm_id}/events", Permission.READ
+    yield "GET /changes", Permission.READ
     for name, report in REPORTS.items():
         yield f"POST /swarm/{{swarm_id}}/{name}", report.permission
     yield "POST /messages", Permission.WORK

@@ -15,6 +15,7 @@ from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATOR_OPERATIONS
+from shiftboss.server.operations.notifications import NOTIFICATION_OPERATIONS
 from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
@@ -219,4 +220,5 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
     **CONTRACT_OPERATOR_OPERATIONS,
     **RUN_OPERATOR_OPERATIONS,
     **DEPLOYMENT_OPERATOR_OPERATIONS,
+    **NOTIFICATION_OPERATIONS,
 }

@@ -37,7 +37,7 @@ class Changes:
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         if scope["method"] == "GET":
             is_admitted = partial(
-                self._guard.still_admits, scope["method"], scope["path"], scope["headers"]
+                self._guard.still_admits, scope["method"], scope["path"], scope["headers"], actor
             )
             await self._stream(actor.swarm_id, receive, send, is_admitted)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -46,7 +46,7 @@ class Changes:
         self, swarm_id: str | None, receive: Receive, send: Send, is_admitted: Callable[[], bool]
     ) -> None:
         """Subscribes first: what the reader loads after the first frame has all it missed."""
-        feed = self._coordinator.changes
+        feed = self._coordinator.board.changes
         reader = feed.subscribe(swarm_id)
         disconnect = asyncio.create_task(_end_at_disconnect(receive, reader))
         try:

@@ -21,6 +21,7 @@ from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.batches import BatchResult, Outcome, RunLater
 from shiftboss.store.group_writer import BATCH_MAX, set_outcome
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import CommitListener, Transaction, UseCase
 from shiftboss.store.postgres.session import LockedElsewhereError
 
@@ -64,7 +65,9 @@ class LockedSwarms:
         run_patiently: RunPatiently,
         on_commit: CommitListener,
         lock_seconds: float,
+        measures: StoreMeasures | None = None,
     ) -> None:
+        self._measures = measures or StoreMeasures()
         self._run_batch = run_batch
         self._run_patiently = run_patiently
         self._on_commit = on_commit
@@ -89,14 +92,14 @@ class LockedSwarms:
             self._later(case) if late else next(sorted_out)
             for case, late in zip(use_cases, waits, strict=True)
         ]
-        return BatchResult(outcomes, result.events)
+        return result._replace(outcomes=outcomes)
 
     def _sort_out(self, use_cases: Sequence[SwarmUseCase[Any]], result: BatchResult) -> BatchResult:
         if not any(is_locked(outcome) for outcome in result.outcomes):
             return result
         pairs = zip(use_cases, result.outcomes, strict=True)
         outcomes = [self._later(case) if is_locked(outcome) else outcome for case, outcome in pairs]
-        return BatchResult(outcomes, result.events)
+        return result._replace(outcomes=outcomes)
 
     def _later(self, use_case: SwarmUseCase[Any]) -> Outcome:
         self._count(use_case.partition, 1)
@@ -137,10 +140,18 @@ class LockedSwarms:
             waiting = self._jobs[partition]
             jobs, self._jobs[partition] = waiting[:BATCH_MAX], waiting[BATCH_MAX:]
         seconds = max(jobs[0].ends_at - time.monotonic(), _SECONDS_MIN)
+        began_at = time.monotonic()
         try:
             result = self._run_patiently([job.use_case for job in jobs], seconds)
         except Exception as error:  # noqa: BLE001 (the callers get any error of their use cases)
             result = BatchResult([Outcome(error=error)] * len(jobs), [])
+        self._measures.note_batch(
+            len(jobs),
+            result.events,
+            result.measurements,
+            time.monotonic() - began_at,
+            self._lock_seconds - seconds,
+        )
         again: list[_Job] = []
         answered: list[tuple[_Job, Outcome]] = []
         for job, outcome in zip(jobs, result.outcomes, strict=True):

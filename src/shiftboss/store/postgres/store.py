@@ -19,6 +19,7 @@ from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.postgres.connections import (
     CONNECTION_WAIT_SECONDS,
@@ -73,6 +74,7 @@ class PostgresStore:
         self._deadlines = deadlines
         self._node = secrets.token_hex(8)
         self._exit = AsyncExitStack()
+        self.measures = StoreMeasures()
 
     async def open(
         self,
@@ -129,11 +131,13 @@ class PostgresStore:
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._locked_swarms = locked_swarms = LockedSwarms(
-            self._run_batch, self._run_batch, on_commit, self._deadlines.lock
+            self._run_batch, self._run_batch, on_commit, self._deadlines.lock, self.measures
         )
         opened.push_async_callback(locked_swarms.close)
         self._writers = [
-            GroupWriter(f"shiftboss-writer-{number}", self._run_some, on_commit, self._probe)
+            GroupWriter(
+                f"shiftboss-writer-{number}", self._run_some, on_commit, self._probe, self.measures
+            )
             for number in range(WRITERS)
         ]
         for writer in self._writers:

@@ -49,6 +49,22 @@ SELECT swarm_id, task_id, receipt_id, commit_sha, state, requested_at_ms, decide
     decided_at_ms, reason
 FROM reviews WHERE swarm_id = :swarm_id ORDER BY task_id;
 
+-- name: all_open_questions
+SELECT task_id, question_id FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL
+ORDER BY task_id, question_id;
+
+-- name: all_landings
+SELECT swarm_id, task_id, receipt_id, commit_sha, accepted_at_ms, target, landed_commit,
+    landed_at_ms
+FROM landings WHERE swarm_id = :swarm_id ORDER BY task_id;
+
+-- name: all_holds
+SELECT task_id, kind FROM holds WHERE swarm_id = :swarm_id ORDER BY task_id, kind;
+
+-- name: attempts_after_failed_ci
+SELECT task_id, epoch FROM contract_attempts WHERE swarm_id = :swarm_id AND ci_failed = :failed
+ORDER BY task_id;
+
 -- name: all_receipts
 SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha, planned
 FROM receipts WHERE swarm_id = :swarm_id ORDER BY task_id, accepted_at_ms, receipt_id;

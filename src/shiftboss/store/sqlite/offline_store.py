@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.queries import latest_schema_version
 from shiftboss.store.sqlite.damage import DamageWatch
@@ -36,6 +37,7 @@ class OfflineStore:
         self.path = path.resolve()
         self.schema_version = latest_schema_version("sqlite")
         self.has_written = False
+        self.measures = StoreMeasures()
         self._writes = writes
         self._writing: SqliteStore | None = None
 

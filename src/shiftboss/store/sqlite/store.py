@@ -15,6 +15,7 @@ from typing import TypeVar
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
+from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.queries import latest_schema_version
 from shiftboss.store.row_cache import RowCache
@@ -52,6 +53,7 @@ class SqliteStore:
         self._watch = DamageWatch(self.path)
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
+        self.measures = StoreMeasures()
 
     async def open(
         self,
@@ -72,7 +74,11 @@ class SqliteStore:
             os.close(self._lock)
             raise
         self._writer = GroupWriter(
-            "shiftboss-writer", self._writing.run_batch, on_commit, self._writing.probe
+            "shiftboss-writer",
+            self._writing.run_batch,
+            on_commit,
+            self._writing.probe,
+            self.measures,
         )
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         self._watching = asyncio.create_task(self._watch_files())

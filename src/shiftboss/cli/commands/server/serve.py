@@ -18,6 +18,7 @@ from shiftboss.cli.commands.server.serve_options import (
     ClockSkewMax,
     ConnectionsMax,
     Db,
+    DesktopNotifications,
     EndsWithInput,
     Host,
     KeyFileOption,
@@ -100,6 +101,7 @@ def serve(
     secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
     any_port_if_taken: AnyPortIfTaken = False,
+    desktop_notifications: DesktopNotifications = False,
 ) -> None:
     """Run the server until Ctrl-C.
 
@@ -147,6 +149,7 @@ def serve(
         rate_limit=rate_limit,
         connections_max=connections_max,
         any_port_if_taken=any_port_if_taken,
+        desktop_notifications=desktop_notifications,
         tls_cert=tls_cert,
         tls_key=tls_key,
         public_url=public_url,
@@ -157,7 +160,11 @@ def serve(
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     log_reload = LogReload(logs, settings.state_folder, log_level.value)
-    run(settings, _announce_json if as_json else _announce, {"log level": log_reload})
+    # A journal or a file is read by others: the link is for the person at the terminal.
+    shows_link = not as_json and sys.stdout.isatty()
+    announce = _announce_json if as_json else _announce
+    on_login_link = _show_link if shows_link else None
+    run(settings, announce, {"log level": log_reload}, on_login_link)
 
 
 def _tell_of_inherited_token() -> None:
@@ -195,6 +202,12 @@ def _names(values: list[str]) -> list[str]:
 
 def _announce(address: str) -> None:
     print_line(f"listening on {address}; stop with Ctrl-C")
+    if not sys.stdout.isatty():
+        print_line("Page: shiftboss open")
+
+
+def _show_link(url: str) -> None:
+    print_line(f"Page: {url}")
 
 
 def _announce_json(address: str) -> None:

@@ -259,3 +259,12 @@ EndsWithInput = Annotated[
     bool,
     typer.Option("--ends-with-input", help="Stop when standard input ends.", hidden=True),
 ]
+
+DesktopNotifications = Annotated[
+    bool,
+    typer.Option(
+        "--desktop-notifications",
+        hidden=True,
+        help="Notify the desktop, if there are no settings of notifications.",
+    ),
+]

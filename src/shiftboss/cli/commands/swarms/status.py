@@ -72,10 +72,12 @@ def _server_status(session: ServerSession) -> Output:
                 f"store {health['store']}, up {span(health['uptime_seconds'])}"
             )
         if ready:
-            from shiftboss.cli.views.deployment import difference_line
+            from shiftboss.cli.views.deployment import difference_line, warning_lines
 
             line = difference_line(ready)
             if line is not None:
+                print_line(line)
+            for line in warning_lines(ready):
                 print_line(line)
         if not ongoing:
             print_line("nothing is running or waiting" + ("; the last swarm:" if swarms else ""))

@@ -1,134 +1,118 @@
 // Start: session, change feed, routes, keyboard. Views are modules of `views/`.
 
 import { api } from "./api.js";
-import { empty, h, tickAges } from "./dom.js";
-import { link, parse } from "./router.js";
-import { currentSwarm, Store } from "./store.js";
+import { tickAges } from "./dom.js";
+import { link } from "./router.js";
+import { Store } from "./store.js";
+import { Stage } from "./shell/stage.js";
+import { openCommands, openSwitcher } from "./shell/commands.js";
+import { mountConnection } from "./shell/connection.js";
 import { mountHeader } from "./shell/header.js";
+import { showHelp } from "./shell/help.js";
 import { bindKeys } from "./shell/keys.js";
 import { mountNav } from "./shell/nav.js";
+import { showLogin } from "./shell/read_only.js";
+import { toggleTheme } from "./shell/theme_button.js";
 import { toast, toastError } from "./shell/toast.js";
 
 const TICK_MS = 1000;
-
-// A module that exports `view`: `{ name, title, keys, mount(root, ctx) }`.
-const VIEWS = {
-  board: () => import("./views/board.js"),
-  inbox: () => import("./views/inbox.js"),
-  workers: () => import("./views/workers.js"),
-  runs: () => import("./views/runs.js"),
-  task: () => import("./views/task.js"),
-  receipt: () => import("./views/task.js"),
-  graph: () => import("./views/graph.js"),
-  events: () => import("./views/events.js"),
-  event: () => import("./views/events.js"),
-  repos: () => import("./views/repos.js"),
-  replay: () => import("./views/replay.js"),
-  compare: () => import("./views/compare.js"),
-};
+const OF_ALL = new Set(["inbox", "runs", "repos"]);
 
 const store = new Store(api);
-const main = document.getElementById("main");
-const page = { route: null, view: null, mounted: null, number: 0 };
+const ctx = { api, store, session: null, navigate, toast, act };
+const stage = new Stage(document.getElementById("main"), ctx);
 
 function navigate(path, { replace = false } = {}) {
   const fragment = path.startsWith("#") ? path : `#${path}`;
   if (replace) history.replaceState(null, "", fragment);
   else history.pushState(null, "", fragment);
-  showRoute();
+  stage.show();
 }
 
-/** Run an action; say that it worked once the server has said so, or why it was refused. */
-async function act(label, run, { ids = [] } = {}) {
+/**
+ * Run an action; say that it worked once the server has said so, or why it was refused. `ids` are the tasks
+ * whose cards change. Resolves to the answer, or to null.
+ */
+async function act(label, run, { ids = [], onError } = {}) {
   try {
     const answer = await run();
     toast(label, { tone: "green" });
     await store.refreshAfterAction(ids);
     return answer ?? true;
   } catch (error) {
-    toastError(`${label} did not work`, error);
+    if (onError) onError(error);
+    else toastError("That did not work", error);
     return null;
   }
 }
 
-async function showRoute() {
-  const route = parse(location.hash);
-  if (route.view === null) return showFirst();
-  if (page.mounted?.navigate && isSameView(page.route, route)) {
-    page.route = route;
-    page.mounted.navigate(route);
-    return;
-  }
-  await mountView(route);
-}
-
-function isSameView(before, after) {
-  return before?.view === after.view && before.swarm === after.swarm && before.id === after.id;
-}
-
-/** `#/`: the board of the newest live swarm, or the list of runs. */
-async function showFirst() {
-  const swarms = store.state.hasSwarms ? store.state.swarms : await store.firstSwarms();
-  const swarm = currentSwarm(swarms);
-  navigate(swarm ? link("s", swarm, "board") : link("runs"), { replace: true });
-}
-
-async function mountView(route) {
-  const mountNumber = ++page.number;
-  const load = VIEWS[route.view];
-  const { view } = load ? await load() : { view: NOT_FOUND };
-  if (mountNumber !== page.number) return;
-  page.mounted?.unmount?.();
-  if (route.swarm) store.open(route.swarm);
-  const isFirst = page.view === null;
-  Object.assign(page, { route, view });
-  main.replaceChildren();
-  main.dataset.view = view.name;
-  main.scrollTop = 0;
-  page.mounted = view.mount(main, { api, store, session: store.state.session, route, navigate, toast, act }) ?? {};
-  shell.nav.show(route);
-  shell.header.setTitle(view.title);
-  if (!isFirst && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
-}
-
-const NOT_FOUND = {
-  name: "unknown",
-  title: "Not found",
-  mount(root) {
-    root.append(h("div.page", null, empty("There is nothing at this address", "The link may be from another version."), h("a", { href: "#/" }, "To the board")));
-  },
-};
-
 function go(view) {
-  const swarm = store.state.swarm;
-  if (["inbox", "runs", "repos"].includes(view)) navigate(link(view));
-  else if (swarm) navigate(link("s", swarm, view));
+  const { swarm } = store.state;
+  if (OF_ALL.has(view)) navigate(link(view));
+  else navigate(swarm ? link("s", swarm, view) : "#/");
 }
+
+async function logOut() {
+  await api.post("/logout");
+  location.reload();
+}
+
+const commands = () => openCommands(ctx, stage.mounted.selection?.() ?? null, go, help, logOut);
+const switcher = () => openSwitcher(ctx);
+const help = () => showHelp(stage.view.title, stage.view.keys);
 
 function keys() {
+  const { mounted } = stage;
+  const ofView = Object.fromEntries((stage.view?.keys ?? []).map(({ key, run }) => [key, () => run(mounted, ctx)]));
   return {
-    "g b": () => go("board"), "g t": () => go("board"), "g w": () => go("workers"), "g r": () => go("runs"),
-    "g i": () => go("inbox"), "g e": () => go("events"), "g g": () => go("graph"),
-    j: () => page.mounted.select?.(1), k: () => page.mounted.select?.(-1),
+    ...ofView,
+    j: () => mounted.select?.(1), k: () => mounted.select?.(-1),
+    h: () => mounted.selectColumn?.(-1), l: () => mounted.selectColumn?.(1),
+    enter: () => (isOnControl() ? false : mounted.open?.()),
+    escape: () => escape(mounted),
+    "/": () => (mounted.focusFilter ? mounted.focusFilter() : commands()),
+    "?": help, s: switcher, d: toggleTheme, "mod+k": commands,
+    "g b": () => go("board"), "g t": () => go("graph"), "g w": () => go("workers"), "g e": () => go("events"),
+    "g i": () => go("inbox"), "g r": () => go("runs"), "g p": () => go("replay"), "g o": () => go("repos"),
   };
 }
 
-const shell = { header: mountHeader(document.getElementById("header"), store), nav: mountNav(document.getElementById("nav"), store) };
+function isOnControl() {
+  return document.activeElement?.matches("a, button, input, textarea, select, summary");
+}
+
+/** Escape: what the view makes of it, else out of a field, else up to where this view belongs. */
+function escape(mounted) {
+  if (mounted.escape?.()) return true;
+  if (document.activeElement?.matches("input, textarea")) return document.activeElement.blur();
+  const { view } = stage.route;
+  if (view === "compare") return go("runs");
+  if (["task", "receipt"].includes(view)) return go("board");
+  return view === "event" ? go("events") : false;
+}
 
 async function start() {
+  const header = mountHeader(document.getElementById("header"), store, { openPalette: () => commands(), openSwitcher: switcher });
+  const nav = mountNav(document.getElementById("nav"), store);
+  mountConnection(document.getElementById("connection"), store);
+  stage.onShown = (route, view) => {
+    nav.show(route);
+    header.setTitle(view.title);
+  };
   document.getElementById("skip-link").addEventListener("click", (event) => {
     event.preventDefault();
-    main.focus();
+    document.getElementById("main").focus();
   });
-  await store.loadSession().catch(() => null);
-  store.onChange = (change) => {
-    if (!page.route?.swarm || change.swarm === page.route.swarm) page.mounted?.update?.(change);
-  };
-  window.addEventListener("hashchange", showRoute);
+  ctx.ready = store.loadSession().catch(() => null).then((session) => {
+    ctx.session = session;
+    showLogin(session);
+  });
+  store.onChange = (change) => stage.update(change);
+  window.addEventListener("hashchange", () => stage.show());
   bindKeys(keys);
   setInterval(() => document.hidden || tickAges(), TICK_MS);
   store.connect();
-  await showRoute();
+  await stage.show();
 }
 
 start();

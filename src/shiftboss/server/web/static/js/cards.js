@@ -3,6 +3,8 @@
 import { setServerTime } from "./format.js";
 
 const PAGE = 1000;
+// The first page is small: something is on the screen while the rest is loaded.
+const FIRST_PAGE = 200;
 const IDS_MAX = 500;
 // More than this is neither kept nor shown; the board says so.
 export const CARDS_MAX = 20_000;
@@ -37,7 +39,7 @@ export class Cards {
     let after = null;
     this.isCut = false;
     do {
-      const page = await this._fetch({ limit: PAGE, ...(after && { after }) });
+      const page = await this._fetch(after === null ? { limit: FIRST_PAGE } : { limit: PAGE, after });
       this._keep(page.cards, seen);
       after = page.next_after ?? null;
       if (seen.size >= CARDS_MAX) this.isCut = after !== null;

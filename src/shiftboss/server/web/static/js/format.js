@@ -25,6 +25,11 @@ export function firstLine(value, max = 300) {
   return line.length > max ? `${line.slice(0, max - 1)}…` : line;
 }
 
+/** Texts of the server begin in lower case where they follow a colon; here they stand alone. */
+export function sentence(text) {
+  return text && text[0].toUpperCase() + text.slice(1);
+}
+
 export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }

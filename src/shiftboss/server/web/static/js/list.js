@@ -7,8 +7,8 @@ const SETTLE_MS = 4000;
  * `new VirtualList(scroller, { key, height, create, update })`.
  *
  * `key(item)` is unique and stays; `height(item)` is known before it is shown, so nothing jumps; `create(item)`
- * makes the element of a row, `update(element, item)` changes it in place. `isNew(item)` (optional) marks a row
- * that came while somebody looked. With `setItems`, the row under the pointer, or the focused one, stays where
+ * makes the element of a row, `update(element, item)` changes it in place. `target` (optional) selects what gets the
+ * focus in a row. A row that came while somebody looked has `data-new` for a while. With `setItems`, the row under the pointer, or the focused one, stays where
  * it is on the screen; rows above it that went or came move into the space that is scrolled away.
  */
 export class VirtualList {
@@ -51,13 +51,14 @@ export class VirtualList {
     return this._items;
   }
 
-  setItems(items, { changed = null } = {}) {
+  /** `marksNew`: rows that were not there before are marked. */
+  setItems(items, { marksNew = true } = {}) {
     const anchor = this._anchor();
     const known = this._indexes;
     this._items = items;
     this._measure();
     this._hold(anchor);
-    this._draw({ known, changed });
+    this._draw({ known: marksNew ? known : null, isUpdate: true });
   }
 
   _measure() {
@@ -125,7 +126,7 @@ export class VirtualList {
     return low;
   }
 
-  _draw({ known = null, changed = undefined } = {}) {
+  _draw({ known = null, isUpdate = false } = {}) {
     const { scrollTop, clientHeight } = this._scroller;
     if (clientHeight === 0) return;
     const top = scrollTop - this._shift;
@@ -135,9 +136,9 @@ export class VirtualList {
     for (let index = first; index <= last; index++) {
       const key = this._options.key(this._items[index]);
       gone.delete(key);
-      this._drawRow(key, index, known, changed);
+      this._drawRow(key, index, known, isUpdate);
     }
-    for (const [key, row] of gone) this._drop(key, row, first, last);
+    for (const [key, row] of gone) this._drop(key, row);
   }
 
   /** A focused row that scrolled out of sight stays: the keyboard must not lose its place. */
@@ -153,13 +154,13 @@ export class VirtualList {
     if (hadFocus) this._options.onLostFocus?.(row.vlistIndex);
   }
 
-  _drawRow(key, index, known, changed) {
+  _drawRow(key, index, known, isUpdate) {
     const item = this._items[index];
     let row = this._rows.get(key);
     if (!row) {
       row = this._createRow(key, item);
       if (known?.size && !known.has(key)) this._mark(row);
-    } else if (changed !== undefined && row.vlistItem !== item) {
+    } else if (isUpdate && row.vlistItem !== item) {
       this._options.update(row.firstChild, item);
     }
     row.vlistItem = item;
@@ -202,7 +203,7 @@ export class VirtualList {
   }
 
   /** Bring a row into sight and focus what can be focused in it. */
-  focusIndex(index) {
+  focusIndex(index, target = this._options.target ?? "a, button, [tabindex]") {
     if (index < 0 || index >= this._items.length) return false;
     const top = this._tops[index] + this._shift;
     const bottom = this._tops[index + 1] + this._shift;
@@ -211,9 +212,9 @@ export class VirtualList {
     else if (bottom > scrollTop + clientHeight) this._scroller.scrollTop = bottom - clientHeight;
     this._draw();
     const row = this._rows.get(this._options.key(this._items[index]));
-    const target = row?.querySelector("a, button, [tabindex]");
-    target?.focus({ preventScroll: true });
-    return Boolean(target);
+    const element = row?.querySelector(target);
+    element?.focus({ preventScroll: true });
+    return Boolean(element);
   }
 
   focusKey(key) {

@@ -4,14 +4,15 @@
 import { api } from "./api.js";
 import { setText } from "./dom.js";
 
-const code = location.hash.slice(1);
+// After the code, the link may say what to show: `#CODE/s/SWARM/board`.
+const [code, ...route] = location.hash.slice(1).split("/");
 history.replaceState(null, "", location.pathname);
 
 async function logIn() {
   if (!code) return fail("There is no login code in this address", "A login link works once, within ten minutes.");
   try {
     await api.post("/login", { code });
-    location.replace("/");
+    location.replace(`/#/${route.join("/")}`);
   } catch (error) {
     fail("This link does not work any more", error.hint || error.message);
   }

@@ -2,16 +2,13 @@
 // column alone, so that nothing moves while it changes.
 
 import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from "../dom.js";
-import { dollars, firstLine, percent } from "../format.js";
+import { dollars, firstLine, percent, sentence } from "../format.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
 import { link, taskLink } from "../router.js";
 
-const FULL = 124;
-const TALL = 140;
 const SHORT = 84;
-const LINE = 36;
-const HEIGHTS = { needs_you: TALL, failed: FULL, running: FULL, verifying: FULL, waiting: SHORT, accepted: SHORT, done: LINE };
+const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, waiting: SHORT, accepted: SHORT, done: 36 };
 
 // From here on a worker is asked to write a checkpoint.
 const CONTEXT_HIGH = 0.7;
@@ -32,7 +29,7 @@ export function createCard(card, swarm) {
     worker: foreign("span.card-worker.one-line", null, ""),
     attempt: h("span.quiet"),
     context: meter("Context"),
-    cost: h("span.number"),
+    cost: h("span.card-cost.number"),
     age: h("time.number"),
     answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, "Answer"),
   };
@@ -75,7 +72,7 @@ function setLine(element, card) {
   const isStep = ["running", "verifying"].includes(card.column) && Boolean(card.step);
   const text = isStep ? card.step : card.reason || card.last_error || card.step || "";
   toggleAttribute(element, "data-step", isStep);
-  const line = firstLine(text);
+  const line = isStep ? firstLine(text) : sentence(firstLine(text));
   setText(element, line);
   toggleAttribute(element, "title", line !== "", line);
 }
@@ -91,7 +88,7 @@ function setCi(element, state) {
 
 function setContext(element, card) {
   const usage = card.context_usage;
-  element.hidden = usage == null || !["running", "verifying", "needs_you"].includes(card.column);
+  element.hidden = usage == null || !["running", "verifying"].includes(card.column);
   if (!element.hidden) {
     const words = `Context ${percent(usage)} full`;
     setMeter(element, usage, words, usage >= CONTEXT_HIGH ? "amber" : "");

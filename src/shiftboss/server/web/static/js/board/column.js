@@ -24,12 +24,13 @@ export class Column {
     this._items = null;
   }
 
-  show(cards, total, isFiltered) {
+  show(cards, { total, isFiltered, isComplete, marksNew }) {
     if (cards !== this._items) {
       this._items = cards;
-      this.list.setItems(cards);
+      this.list.setItems(cards, { marksNew });
     }
-    setText(this._count, isFiltered ? `${number(cards.length)} of ${number(total)}` : number(total));
+    const all = `${number(total)}${isComplete ? "" : "+"}`;
+    setText(this._count, isFiltered ? `${number(cards.length)} of ${all}` : all);
     // Once open, it stays open: the columns beside it do not move again.
     if (total > 0) this.element.dataset.open = "";
     toggleAttribute(this.element, "data-empty", total === 0);

@@ -21,7 +21,7 @@ export class SmallBoard {
     });
   }
 
-  show(model) {
+  show(model, { marksNew }) {
     const items = [];
     for (const { name, title, tone } of COLUMNS) {
       const cards = model.cards(name);
@@ -29,7 +29,7 @@ export class SmallBoard {
       items.push({ heading: name, title, tone, count: cards.length });
       for (const card of cards) items.push(card);
     }
-    this.list.setItems(items);
+    this.list.setItems(items, { marksNew });
   }
 
   close() {

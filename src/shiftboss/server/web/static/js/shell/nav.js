@@ -19,7 +19,8 @@ export function mountNav(root, store) {
     entries.set(name, item);
     return h("li", null, item);
   };
-  root.append(h("ul.nav-group", null, OF_SWARM.map(entry)), h("ul.nav-group", null, OF_ALL.map(entry)));
+  const home = h("a.nav-home", { href: "#/", "aria-label": "Shiftboss" }, h("img", { src: "/static/favicon.svg", alt: "", width: "26", height: "26" }), h("span", null, "Shiftboss"));
+  root.append(home, h("ul.nav-group", null, OF_SWARM.map(entry)), h("ul.nav-group", null, OF_ALL.map(entry)));
 
   function show(route) {
     const swarm = route.swarm ?? store.state.swarm;

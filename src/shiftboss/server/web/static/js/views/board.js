@@ -71,16 +71,17 @@ class Board {
   }
 
   _show(cards) {
-    this._cards = cards;
     this._model.update(cards.byId, cards.changed);
-    this._draw();
+    // What a page of the first load, or a filter, brings is not new.
+    this._draw({ marksNew: cards.changed !== null });
     this._showNotes(cards);
   }
 
-  _draw() {
-    this._small?.show(this._model);
+  _draw({ marksNew = false } = {}) {
+    this._small?.show(this._model, { marksNew });
+    const { isComplete } = this._ctx.store.state.cards;
     this._columns?.forEach((column) => {
-      column.show(this._model.cards(column.name), this._model.total(column.name), this._model.isFiltered);
+      column.show(this._model.cards(column.name), { total: this._model.total(column.name), isFiltered: this._model.isFiltered, isComplete, marksNew });
     });
   }
 

@@ -1,0 +1,1 @@
+"""Notifications: from the outbox to a message for every channel, and what the operator asks."""

@@ -1,0 +1,1 @@
+"""Channels of notifications: desktop, command, webhook. The settings are a file of the operator."""

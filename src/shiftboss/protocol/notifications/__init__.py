@@ -1,0 +1,1 @@
+"""Notifications: the settings of the operator's file, and what commands ask about them."""

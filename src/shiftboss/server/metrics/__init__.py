@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: what is counted, and how it is shown at /metrics."""

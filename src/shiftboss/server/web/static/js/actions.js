@@ -1,0 +1,160 @@
+// What an operator can do to a task, to an item of the inbox and to a swarm. The inbox, the palette and the
+// task view offer the same actions, and the server decides.
+
+import { action } from "./api.js";
+import { dollars } from "./format.js";
+
+/**
+ * An action: `{ id, icon, label, tone, done, ask, ids, run(value) }`. `ask` describes what has to be typed or confirmed
+ * first (see `ask` of shell/dialogs.js); `done` is what is said when the server has done it.
+ */
+
+export function mayAct(session) {
+  return Boolean(session?.logged_in && (session.can_operate || session.can_steer));
+}
+
+/** The actions that this session may use: those that only the operator may are left out for others. */
+export function allowed(actions, session) {
+  if (!mayAct(session)) return [];
+  return actions.filter((each) => each.needs !== "operate" || session.can_operate);
+}
+
+const operate = (path, body) => () => action(`/operator/${path}`, body);
+
+export function answerQuestion(item) {
+  return {
+    id: "answer", icon: "question", label: "Send answer", tone: "primary", done: "Answered",
+    ask: { title: "Answer the question", text: item.text, label: "Answer", button: "Send answer" },
+    run: (answer) => action("/bus/answer_question", { swarm_id: item.swarm_id, question_id: item.question_id, answer }),
+  };
+}
+
+export function decideScope(item, isGranted) {
+  const base = { swarm_id: item.swarm_id, request_id: item.request_id, granted: isGranted };
+  return {
+    id: isGranted ? "grant" : "refuse", icon: isGranted ? "check" : "cross", label: isGranted ? "Grant" : "Refuse", tone: isGranted ? "primary" : "", needs: "operate",
+    done: isGranted ? "Granted" : "Refused",
+    ask: isGranted ? null : { title: "Refuse these files", text: (item.paths ?? []).join(", "), label: "Reason (the worker reads it)", isRequired: false, button: "Refuse" },
+    run: (decision) => action("/operator/decide_scope", { ...base, ...(decision && { decision }) }),
+  };
+}
+
+export function approve(item) {
+  const commit = item.commit && { commit: item.commit };
+  return { id: "approve", icon: "check", label: "Approve", tone: "primary", needs: "operate", done: "Approved", run: operate("approve", { ...taskOf(item), ...commit }) };
+}
+
+export function reject(item) {
+  return {
+    id: "reject", icon: "cross", label: "Reject", tone: "danger", needs: "operate", done: "Rejected",
+    ask: { title: "Reject this work", label: "Reason (the next attempt reads it)", button: "Reject", tone: "danger" },
+    run: (reason) => action("/operator/reject", { ...taskOf(item), reason, ...(item.commit && { commit: item.commit }) }),
+  };
+}
+
+export function retryTask(item) {
+  return { id: "retry", icon: "retry", label: "Try again", tone: "", done: "Queued again", run: () => action("/bus/retry_task", taskOf(item)) };
+}
+
+export function retryClaim(item) {
+  return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
+}
+
+/** `check`: one that failed, as `list_task_claims` has it. */
+export function waiveCheck(item, check) {
+  return {
+    id: "waive", label: "Waive this check", tone: "", needs: "operate", done: "Waived",
+    ask: { title: `Waive ${check.name}`, text: "Later claims of this task may fail this check as well. The receipt records it.", label: "Why it may fail", button: "Waive" },
+    run: (reason) => action("/operator/waive", { ...taskOf(item), check: check.name, subject: check.subject ?? "*", reason }),
+  };
+}
+
+export function cancelTask(item) {
+  return {
+    id: "cancel", icon: "cancelled", label: "Cancel task", tone: "danger", done: "Cancelled",
+    ask: { title: "Cancel this task", text: "Tasks that depend on it wait until it is tried again, or until they are cancelled too.", label: "Reason", button: "Cancel task", tone: "danger" },
+    run: (reason) => action("/bus/cancel_task", { ...taskOf(item), reason }),
+  };
+}
+
+export function pause(item) {
+  const what = item.bead_id ? "this task" : "the run";
+  return {
+    id: "pause", icon: "paused", label: item.bead_id ? "Pause task" : "Pause run", tone: "", done: "Paused",
+    ask: { title: `Pause ${what}`, text: "What is at work goes on; nothing new is handed out.", label: "Reason", button: "Pause" },
+    run: (reason) => action("/bus/pause_swarm", { ...taskOf(item), reason }),
+  };
+}
+
+export function resume(item) {
+  return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone: "primary", needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
+}
+
+export function raiseBudget(item) {
+  const { unit = "dollars", limit, spent } = item.budget ?? {};
+  const isMoney = unit === "dollars";
+  const amount = (value) => (isMoney ? dollars(value) : `${value} tokens`);
+  const text = limit == null ? "" : `${amount(spent)} of ${amount(limit)} are spent.`;
+  const isOfTask = item.budget ? item.budget.scope === "task" : Boolean(item.bead_id);
+  return {
+    id: "budget", icon: "money", label: item.budget ? "Raise budget" : "Set budget", tone: item.budget ? "primary" : "", needs: "operate", done: "Budget set",
+    ask: { title: isOfTask ? "Budget of the task" : "Budget of the run", text, label: isMoney ? "New limit in dollars" : "New limit in tokens", type: "number", button: "Set budget" },
+    run: (value) => action("/operator/set_budget", {
+      swarm_id: item.swarm_id, ...(isOfTask && { bead_id: item.bead_id }),
+      ...(isMoney ? { dollars: Number(value) } : { tokens: Math.round(Number(value)) }),
+    }),
+  };
+}
+
+export function resetWorker(swarm, name) {
+  return {
+    id: "reset", icon: "retry", label: "Reset worker", tone: "danger", done: "Reset",
+    ask: { title: `Reset ${name}`, text: "Its task goes back to the queue.", button: "Reset", tone: "danger" },
+    run: () => action("/bus/reset_worker", { swarm_id: swarm, worker_name: name }),
+  };
+}
+
+function taskOf(item) {
+  return { swarm_id: item.swarm_id, ...(item.bead_id && { bead_id: item.bead_id }) };
+}
+
+// What helps with each kind of item, the likeliest first.
+const OF_KIND = {
+  question: (item) => [answerQuestion(item)],
+  permission: (item) => (item.question_id ? [answerQuestion(item)] : [retryTask(item)]),
+  dispute: (item) => [answerQuestion(item)],
+  scope: (item) => [decideScope(item, true), decideScope(item, false)],
+  review: (item) => [approve(item), reject(item)],
+  budget: (item) => [raiseBudget(item)],
+  pause: (item) => [resume(item)],
+  escalation: (item) => (item.question_id ? [answerQuestion(item)] : [retryTask(item), cancelTask(item)]),
+  stuck_claim: (item) => [retryClaim(item)],
+  failed: (item) => [retryTask(item), cancelTask(item)],
+  dependency: (item) => [cancelTask(item)],
+};
+
+export function inboxActions(item) {
+  return OF_KIND[item.kind]?.(item) ?? [];
+}
+
+/** What can be done to a task, from its card. */
+export function taskActions(swarm, card) {
+  const item = { swarm_id: swarm, bead_id: card.bead_id };
+  const isOver = ["done", "failed", "cancelled"].includes(card.status);
+  return [
+    card.review === "open" && approve(item),
+    card.review === "open" && reject(item),
+    card.hold && card.hold !== "budget" && resume(item),
+    card.reason_kind === "stuck_claim" && retryClaim(item),
+    ["failed", "cancelled", "active"].includes(card.status) && retryTask(item),
+    !isOver && !card.hold && pause(item),
+    !isOver && raiseBudget(item),
+    (!isOver || card.status === "failed") && cancelTask(item),
+  ].filter(Boolean);
+}
+
+export function swarmActions(swarm, holds = []) {
+  const item = { swarm_id: swarm };
+  const isHeld = holds.some((hold) => !hold.bead_id && hold.kind === "pause");
+  return [isHeld ? resume(item) : pause(item), raiseBudget(item)];
+}

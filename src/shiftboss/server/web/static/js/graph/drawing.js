@@ -1,0 +1,60 @@
+// The graph as a drawing: a box for each task, a line for each dependency.
+
+import { lookOf } from "../columns.js";
+import { icon } from "../icons.js";
+import { link, taskLink } from "../router.js";
+import { plural } from "../format.js";
+import { NODE } from "./positions.js";
+import { cut, s } from "./svg.js";
+
+const ID_CHARACTERS = 22;
+const LINE_CHARACTERS = 32;
+
+function stateMark(look) {
+  const mark = icon(look.icon, "graph-mark");
+  for (const [name, value] of Object.entries({ x: 10, y: 8, width: 14, height: 14 })) mark.setAttribute(name, value);
+  return mark;
+}
+
+function detailOf(task) {
+  if (task.group) return plural(task.group.length, "task");
+  return [lookOf(task).word, task.column === "running" && task.worker, task.title].filter(Boolean).join(" · ");
+}
+
+function labelOf(task, isCritical) {
+  if (task.group) return `${plural(task.group.length, "task")} that are done. Show them`;
+  const needs = task.depends_on?.length ? `, depends on ${task.depends_on.join(", ")}` : "";
+  return `${task.bead_id}: ${task.title}. ${lookOf(task).word}${needs}${isCritical ? ", on the critical path" : ""}`;
+}
+
+export function nodeElement(task, place, { swarm, isCritical }) {
+  const look = task.group ? { icon: "done", tone: "green" } : lookOf(task);
+  const href = task.group ? `${link("s", swarm, "graph")}?done=1` : taskLink(swarm, task.bead_id);
+  return s(
+    "a",
+    { href, class: `graph-node tone-${look.tone}${isCritical ? " critical" : ""} column-${task.column ?? "done"}`, transform: `translate(${place.x},${place.y})`, "data-id": task.bead_id, "aria-label": labelOf(task, isCritical) },
+    s("title", {}, task.group ? task.group.slice(0, 20).join(", ") : `${task.bead_id}\n${task.title}`),
+    s("rect", { width: NODE.width, height: NODE.height, rx: 6 }),
+    stateMark(look),
+    s("text", { x: 32, y: 19, class: "graph-id" }, cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS)),
+    s("text", { x: 12, y: 35, class: "graph-detail" }, cut(detailOf(task), LINE_CHARACTERS)),
+  );
+}
+
+export function edgeElement(route, isCritical) {
+  return s("path", { d: route.path, class: `graph-edge${isCritical ? " critical" : ""}`, "data-from": route.from, "data-to": route.to });
+}
+
+/** The whole drawing. `layout` as `positions` makes it, `path` the ids of the critical path. */
+export function drawing(tasks, layout, { swarm, path, label }) {
+  const onPath = new Set(path);
+  const steps = new Set(path.slice(1).map((id, index) => `${path[index]} ${id}`));
+  const isStep = (route) => steps.has(`${route.from} ${route.to}`);
+  const edges = [...layout.routes].sort((left, right) => isStep(left) - isStep(right));
+  return s(
+    "svg",
+    { class: "graph-drawing", viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group", "aria-label": label },
+    s("g", { "aria-hidden": "true" }, ...edges.map((route) => edgeElement(route, isStep(route)))),
+    s("g", {}, ...tasks.map((task) => nodeElement(task, layout.places.get(task.bead_id), { swarm, isCritical: onPath.has(task.bead_id) }))),
+  );
+}

@@ -1,0 +1,36 @@
+// The board as it was at an event.
+
+import { foreign, h } from "../dom.js";
+import { COLUMNS, lookOf } from "../columns.js";
+import { icon } from "../icons.js";
+import { number } from "../format.js";
+import { taskLink } from "../router.js";
+
+const SHOWN_MAX = 100;
+
+function chip(task, swarm, isTouched) {
+  const look = lookOf(task);
+  return h("a.replay-task", { href: taskLink(swarm, task.bead_id), class: isTouched ? "touched" : "" },
+    h("span", { class: `tone-${look.tone}` }, icon(look.icon), h("span.visually-hidden", null, look.word)),
+    h("bdi.mono.one-line", null, task.bead_id),
+    foreign("span.one-line.quiet", null, task.worker && task.status === "active" ? task.worker : task.title));
+}
+
+/** All columns, with the task that the event was about marked. */
+export function replayBoard(state, swarm) {
+  const touched = state.event?.bead_id;
+  const columns = COLUMNS.map((column) => [column, (state.tasks ?? []).filter((task) => task.column === column.name)]);
+  return columns.map(([column, tasks]) =>
+    h("section.replay-column", { class: tasks.length ? "" : "is-empty", "aria-label": column.title },
+      h("h2", null, h("span.state", { class: `tone-${column.tone}` }, icon(column.name)), column.title, h("span.badge", null, number(state.counts?.[column.name] ?? tasks.length))),
+      h("ul", null, inView(tasks, touched).map((task) => h("li", null, chip(task, swarm, task.bead_id === touched)))),
+      tasks.length > SHOWN_MAX && h("p.quiet", null, `and ${number(tasks.length - SHOWN_MAX)} more`)));
+}
+
+// The touched task is always among those that are shown.
+function inView(tasks, touched) {
+  if (tasks.length <= SHOWN_MAX) return tasks;
+  const first = tasks.slice(0, SHOWN_MAX);
+  const missed = tasks.slice(SHOWN_MAX).find((task) => task.bead_id === touched);
+  return missed ? [missed, ...first.slice(1)] : first;
+}

@@ -1,0 +1,1 @@
+"""Notifications in the store: the outbox, the notifications, their deliveries."""

@@ -1,0 +1,55 @@
+"""GET /metrics, read with the parsers of the Prometheus client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import httpx2
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
+
+from shiftboss.server.metrics.catalogue import CATALOGUE, PREFIX
+from tests.running import RunningServer
+
+OPEN_METRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
+
+CYCLE: tuple[tuple[str, dict[str, object]], ...] = (
+    ("add_task", {"bead_id": "t", "title": "T"}),
+    ("submit_task", {"bead_id": "t"}),
+    ("register_worker", {"name": "w"}),
+    ("poll_task", {"name": "w", "timeout_ms": 0}),
+)
+
+
+def value(families: Iterable[Metric], name: str, **labels: str) -> float:
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    (found,) = [sample.value for sample in samples if sample.labels.items() >= labels.items()]
+    return found
+
+
+def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path / "metrics.db").start()
+    try:
+        with httpx2.Client(base_url=server.url, trust_env=False) as client:
+            for operation, body in CYCLE:
+                assert client.post(f"/bus/{operation}", json=body).status_code == 200
+            plain = client.get("/metrics")
+            opened = client.get("/metrics", headers=OPEN_METRICS)
+    finally:
+        server.stop()
+    assert plain.headers["content-type"].startswith("text/plain")
+    families = list(parse_plain(plain.text))
+    assert value(families, "shiftboss_tasks", status="active") == 1
+    assert value(families, "shiftboss_leases", state="live") == 1
+    assert value(families, "shiftboss_events_total", kind="task_assigned") == 1
+    assert value(families, "shiftboss_dispatch_wait_seconds_count") == 1
+    assert value(families, "shiftboss_delivery_wait_seconds_count") == 1
+    assert value(families, "shiftboss_http_requests_total", route="bus", result="2xx") == 4
+    assert value(families, "shiftboss_ready") == 1
+    shown = {family.name for family in parse_open(opened.text)}  # type: ignore[no-untyped-call]
+    assert {f"{PREFIX}{name}" for name in CATALOGUE} <= shown
+    assert {name for name in shown if name.startswith(PREFIX)} <= {
+        f"{PREFIX}{name}" for name in CATALOGUE
+    }

@@ -1,0 +1,26 @@
+"""Notifications for the tests of what is made of them."""
+
+from __future__ import annotations
+
+from shiftboss.rules.notifications.records import Content, Delivery, Letter, Message, Notification
+
+AT_MS = 1_800_000_000_000
+
+
+def notification(number: int = 1, kind: str = "question", **content: object) -> Notification:
+    said = {
+        "title": f"Question: task-{number} in login",
+        "text": "w asks question 3: which database?",
+        "task_id": f"task-{number}",
+        "command": "shiftboss questions answer 3 'your answer' --swarm login",
+    }
+    return Notification(number, "login", 10 + number, kind, AT_MS, Content(**(said | content)))  # type: ignore[arg-type]
+
+
+def message(*notifications: Notification) -> Message:
+    return Message("msg_1", notifications or (notification(),), AT_MS)
+
+
+def letter(number: int, *, held: bool = False, message_id: str | None = None) -> Letter:
+    delivery = Delivery(number, "phone", "pending", AT_MS, held, message_id)
+    return Letter(delivery, notification(number))
