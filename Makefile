@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo docs operator-day test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
+.PHONY: setup demo docs operator-day watch-picture test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -35,6 +35,10 @@ operator-day: $(READY)
 # The checks run beside the tests, and print at the end: mypy alone keeps one core busy for 20 s, while
 # the tests are compiled on the other. Both must pass.
 test: CHECKS = $(VENV)/check.log
+# Takes a picture of `shiftboss watch` with a real run, for the docs.
+watch-picture: $(READY)
+	$(BIN)/python -m tests.e2e.runs.watch_picture docs/watch.svg
+
 test: $(READY)
 	@$(MAKE) --no-print-directory check > $(CHECKS) 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory compiled && $(BIN)/python -m pytest; tests=$$?; \

@@ -32,9 +32,9 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, width: int) -> Layout:
-        task, agent = (24, 12) if width >= WIDE_COLUMNS_MIN else (17, 8)
+        task, agent = (20, 12) if width >= WIDE_COLUMNS_MIN else (17, 8)
         rest = max(width - _FIXED_CELLS - task - agent, 0)
-        title = rest * 2 // 5 if width >= WIDE_COLUMNS_MIN else 0
+        title = rest // 3 if width >= WIDE_COLUMNS_MIN else 0
         return cls(task, title, agent, max(rest - title - (1 if title else 0), 0))
 
 

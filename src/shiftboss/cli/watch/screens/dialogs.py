@@ -28,9 +28,9 @@ _CSS: Final = """
 
 def _body(title: str, text: str) -> VerticalScroll:
     """Foreign text, which is shown as it is."""
-    shown = Text(printable_lines(title), "bold")
+    shown = Text().append(printable_lines(title), "bold")
     if text:
-        shown.append("\n").append(Text(printable_lines(text), "not bold"))
+        shown.append(f"\n{printable_lines(text)}")
     return VerticalScroll(Static(shown))
 
 

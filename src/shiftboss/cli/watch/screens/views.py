@@ -94,27 +94,27 @@ def workers_view(model: Model) -> ListView:
 def card_peek(card: Card) -> Text:
     """The title, the whole reason, and the command that helps."""
     column = COLUMNS[card.column]
-    text = Text(f"{column.mark} {column.word}  ", column.style)
-    text.append(printable(card.title), "not dim bold")
-    if card.text:
-        text.append(f"\n{printable(card.text)}", "not bold")
-    if card.command:
-        text.append(f"\n{printable(card.command)}", "not bold cyan")
-    return text
+    text = Text().append(f"{column.mark} {column.word}  ", column.style)
+    return _with_advice(text.append(printable(card.title), "bold"), card.text, card.command)
 
 
 def item_peek(item: Item) -> Text:
-    text = Text(printable(item.title or item.task_id or item.swarm_id), "bold")
-    text.append(f"\n{printable(item.text)}", "not bold")
-    if item.command:
-        text.append(f"\n{printable(item.command)}", "not bold cyan")
+    title = printable(item.title or item.task_id or item.swarm_id)
+    return _with_advice(Text().append(title, "bold"), item.text, item.command)
+
+
+def _with_advice(text: Text, reason: str, command: str) -> Text:
+    if reason:
+        text.append(f"\n{printable(reason)}")
+    if command:
+        text.append(f"\n{printable(command)}", "cyan")
     return text
 
 
 def worker_peek(worker: Members) -> Text:
-    text = Text(printable(worker.get("name", "")), "bold")
+    text = Text().append(printable(worker.get("name", "")), "bold")
     facts = [worker.get("agent"), worker.get("model"), worker.get("milestone")]
-    text.append("  " + printable(" · ".join(str(fact) for fact in facts if fact)), "not bold")
+    text.append("  " + printable(" · ".join(str(fact) for fact in facts if fact)))
     if worker.get("step"):
-        text.append(f"\n{printable(worker['step'])}", "not bold")
+        text.append(f"\n{printable(worker['step'])}")
     return text
