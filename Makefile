@@ -32,13 +32,13 @@ docs: $(READY)
 operator-day: $(READY)
 	$(BIN)/python -m tests.e2e.runs.operator_day docs/operator-day.svg
 
-# The checks run beside the tests, and print at the end: mypy alone keeps one core busy for 20 s, while
-# the tests are compiled on the other. Both must pass.
-test: CHECKS = $(VENV)/check.log
 # Takes a picture of `shiftboss watch` with a real run, for the docs.
 watch-picture: $(READY)
 	$(BIN)/python -m tests.e2e.runs.watch_picture docs/watch.svg
 
+# The checks run beside the tests, and print at the end: mypy alone keeps one core busy for 20 s, while
+# the tests are compiled on the other. Both must pass.
+test: CHECKS = $(VENV)/check.log
 test: $(READY)
 	@$(MAKE) --no-print-directory check > $(CHECKS) 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory compiled && $(BIN)/python -m pytest; tests=$$?; \

@@ -155,7 +155,8 @@ async def test_the_task_of_an_event(data: dict[str, Any], task: str | None) -> N
 
 async def test_readers_of_one_frame_share_an_answer(hub: Hub) -> None:
     feed = ChangeFeed(hub)
-    shared, made = SharedAnswers(feed), []
+    shared = SharedAnswers(feed)
+    made: list[int] = []
 
     async def make() -> tuple[RenderedAnswer, int]:
         made.append(len(made))
