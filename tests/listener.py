@@ -13,8 +13,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.server.fast_path.connection import FastConnection
-from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.fast_path.serving import fast_connections
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Connection
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
@@ -32,17 +31,11 @@ class Listener:
         limits = limits or ConnectionLimits()
         self.connections: list[Connection] = []
         self.open_connections = OpenConnections(limits, time.monotonic)
-        self._connection: Callable[..., Connection] = Connection
-        if fast_path:
-            self._connection = partial(
-                FastConnection,
-                app.calls,
-                app.guard,
-                app.rates,
-                app.forwarding,
-                HeadCache(),
-                app.access_log,
-            )
+        self._connection: Callable[..., Connection] = (
+            fast_connections(app, self.open_connections)
+            if fast_path
+            else partial(Connection, open_connections=self.open_connections)
+        )
         self._config = uvicorn.Config(
             app, timeout_keep_alive=1, log_config=None, proxy_headers=False
         )
@@ -53,7 +46,6 @@ class Listener:
 
     def connect(self) -> Connection:
         connection = self._connection(
-            open_connections=self.open_connections,
             config=self._config,
             server_state=self._state,
             app_state={},

@@ -104,13 +104,15 @@ class Coordinator:
         effects: Iterable[Effect] = EFFECTS,
         notify: SettingsSource | None = None,
         state_folder: Path | None = None,
+        name: str | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
         it is the stored one, or that of the `policy_file`. `notify` has the channels of
         notifications; without it, nobody is notified. In the `state_folder`,
-        the runs of this machine keep what their agents print."""
+        the runs of this machine keep what their agents print. `name` is that of this server, where
+        several share the store; one of its own if nothing is given."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -174,7 +176,7 @@ class Coordinator:
         self.forge_checks = ForgeCheckService(active_policy, evidence)
         self.presence = Presence(store, clock)
         self.notifications = NotificationService(
-            store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address)
+            store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address, clock)
         )
         duties: list[Duty] = [
             self.presence,
@@ -195,7 +197,8 @@ class Coordinator:
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
         if verifies:
-            verifier = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
+            own_name = name or f"{store.name}-{secrets.token_hex(4)}"
+            verifier = own_name if store.shared else "server"
             duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
         self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
         self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)

@@ -54,6 +54,7 @@ class SimulatedServer:
         self.clock_offset_ms = 0
         self.is_up = False
         self.is_starting = False
+        self.starts = 0
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._context = contextvars.copy_context()
         self._context.run(_OWNER.set, self)
@@ -65,6 +66,7 @@ class SimulatedServer:
     async def start(self) -> None:
         """Raises ShiftbossError if the database refuses, or the server dies while it starts."""
         self.is_starting = True
+        self.starts += 1
         starting = self._spawn(self._start())
         try:
             await asyncio.wait((starting,))
@@ -96,6 +98,7 @@ class SimulatedServer:
             clock=self.clock,
             elapsed=asyncio.get_running_loop().time,
             policy=world.policy,
+            name=f"{self.name}-{self.starts}",
         )
         # Nobody looks at the row of a simulated server.
         coordinator.presence.seconds = PRESENCE_SECONDS

@@ -200,7 +200,12 @@ def test_a_task_about_ci_in_plain_words_is_accepted() -> None:
     spawn_prompt(TASK._replace(objective="Add a coverage job to .github/workflows/ci.yml"), POLICY)
 
 
-SOURCES = sorted((Path(__file__).parents[3] / "src").rglob("*.py"))
+# A file of one line has too few tokens for a ratio.
+SOURCES = [
+    path
+    for path in sorted((Path(__file__).parents[3] / "src").rglob("*.py"))
+    if path.stat().st_size > 200
+]
 
 
 @pytest.mark.parametrize("path", SOURCES[::12], ids=lambda path: path.name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 
+from shiftboss.coordinator.clock import Clock
 from shiftboss.notifications.channel import Channel, Envelope
 from shiftboss.notifications.settings_source import (
     LoadedSettings,
@@ -24,9 +24,12 @@ class ActiveChannels:
     """`problem` is why the file is not used; then the channels are those from before. `changed` is
     set when there are others. Without a `source` there are none."""
 
-    def __init__(self, source: SettingsSource | None, address: Callable[[], str]) -> None:
+    def __init__(
+        self, source: SettingsSource | None, address: Callable[[], str], clock: Clock
+    ) -> None:
         """`address` is where people reach the page."""
         self._source = source
+        self._clock = clock
         self._address = address
         self.loaded = LoadedSettings()
         self.by_name: dict[str, Channel] = {}
@@ -38,7 +41,7 @@ class ActiveChannels:
         return self.loaded.settings
 
     def envelope(self, message: Message) -> Envelope:
-        return Envelope(message, self._address(), int(time.time()))
+        return Envelope(message, self._address(), self._clock() // 1000)
 
     async def start(self) -> None:
         """A mistake in the file does not keep the server from its work."""

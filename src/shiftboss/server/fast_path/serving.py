@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,16 +26,21 @@ def fast_serving(
     let_children_use(cores)
     best = None if database_folder is None else nearest_core(database_folder, cores)
     return Serving(
-        partial(
-            FastConnection,
-            app.calls,
-            app.guard,
-            app.rates,
-            app.forwarding,
-            HeadCache(),
-            app.access_log,
-            app.monitor.requests,
-            open_connections=open_connections,
-        ),
+        fast_connections(app, open_connections),
         (open_connections.watch, partial(stay_on_one_core, cores, best)),
+    )
+
+
+def fast_connections(app: App, open_connections: OpenConnections) -> Callable[..., FastConnection]:
+    """Makes the connections of a server; they share one cache of heads."""
+    return partial(
+        FastConnection,
+        app.calls,
+        app.guard,
+        app.rates,
+        app.forwarding,
+        HeadCache(),
+        app.access_log,
+        app.monitor.requests,
+        open_connections=open_connections,
     )
