@@ -44,7 +44,7 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
         client.close()
         serving.signal(signal.SIGINT)
         ended = serving.end()
-    assert (ended.code, ended.out) == (0, "")
+    assert (ended.code, ended.out) == (0, "Page: shiftboss open\n")
     told, refused = ended.err.splitlines()
     # A variable that a shell has for its clients does not lock a local server in silence.
     assert told.startswith("SHIFTBOSS_TOKEN is set: this server requires that token of every")
@@ -101,6 +101,7 @@ def test_the_key_and_the_operators_token_are_private_files_in_the_state_folder(
     ):
         with running(*command, str(tmp_path / name), **variables) as serving:
             assert serving.line().startswith("listening on ")
+            assert serving.line() == "Page: shiftboss open"
             serving.signal(signal.SIGTERM)
             assert serving.end() == (0, "", "")
         private = [one for one in sorted((tmp_path / name).iterdir()) if one.is_file()]

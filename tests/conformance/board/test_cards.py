@@ -163,6 +163,7 @@ async def test_an_ended_worker_without_permission_waits_for_a_person(bus: BusFix
 
 
 async def test_reviews_landings_and_budgets(bus: BusFixture) -> None:
+    bus.writes_rows = True
     swarm_id, now_ms = bus.swarm_id, bus.clock.now_ms
     await bus.add("reviewed", "accepted", "landed", "spent", "paused")
 

@@ -67,6 +67,7 @@ RULES_IN_CODE: Final = (
     "body",
     "public_key",
     "source",
+    "after",
 )
 
 

@@ -196,9 +196,13 @@ class Connection(HttpToolsProtocol):
 def _own_failure(error: BaseException | None) -> ShiftbossError | None:
     """Reading the request failed because of the server, such as for lack of memory. A client that
     is told that its request is malformed would not send it again."""
-    if not isinstance(error, httptools.HttpParserCallbackError) or error.__context__ is None:
+    if not isinstance(error, httptools.HttpParserCallbackError):
         return None
-    return public_error(error.__context__, "reading a request")
+    cause = error.__context__
+    # An address that cannot be parsed is found in a callback, too.
+    if cause is None or isinstance(cause, httptools.HttpParserError):
+        return None
+    return public_error(cause, "reading a request")
 
 
 def _too_many_bytes() -> HeadTooLarge:
