@@ -197,8 +197,7 @@ class Coordinator:
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
         if verifies:
-            own_name = name or f"{store.name}-{secrets.token_hex(4)}"
-            verifier = own_name if store.shared else "server"
+            verifier = _verifier_name(store, name)
             duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
         self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
         self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
@@ -394,3 +393,10 @@ class Coordinator:
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _verifier_name(store: Store, server: str | None) -> str:
+    """Servers that share a store tell each other's claims apart."""
+    if not store.shared:
+        return "server"
+    return server or f"{store.name}-{secrets.token_hex(4)}"
