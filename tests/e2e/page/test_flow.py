@@ -7,6 +7,8 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -22,12 +24,14 @@ from tests.running import RunningServer
 from tests.waiting import wait_until
 
 START_SECONDS = 60.0
+TASKS = ("tokens", "limits", "mail", "audit", "sessions")
 ANSWER = "Back to the basket."
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> ShopProject:
     project = ShopProject(tmp_path)
+    project.script["audit"]["waits_for"] = str(project.marks / "go")
     project.write_plan(
         shop_task("tokens"),
         shop_task("limits"),
@@ -71,6 +75,10 @@ def address_of(project: ShopProject) -> str:
     return server.address
 
 
+def asked(client: Client, operation: str, **members: object) -> Any:
+    return client.post(f"/bus/{operation}", {"swarm_id": SWARM, **members}).json()
+
+
 def column(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True)
 
@@ -92,10 +100,12 @@ def view(page: Page, name: str) -> None:
 def test_run_is_followed_and_decided_from_first_task_to_landed(
     project: ShopProject, run: Running, watched: Watched
 ) -> None:
-    client = Client(address_of(project))
+    address = address_of(project)
+    client = Client(address)
     page = watched.page()
     page.goto(project.login_link())
     view(page, "Board")
+    watch_work(page, project)
     grant_files(page, client)
     crash_and_return(page, project)
     answer_question(page, client)
@@ -103,7 +113,109 @@ def test_run_is_followed_and_decided_from_first_task_to_landed(
     approve_work(page, client)
     client.close()
     assert run.end().code == 0
-    assert sorted(project.landed()[1:]) == sorted(
-        TITLES[name] for name in ("tokens", "limits", "mail", "audit", "sessions")
+    assert sorted(project.landed()[1:]) == sorted(TITLES[name] for name in TASKS)
+    database = project.folder / ".shiftboss" / "shiftboss.db"
+    server = RunningServer(database, port=urlsplit(address).port)
+    try:
+        look_back(page, server)
+    finally:
+        server.close()
+
+
+def watch_work(page: Page, project: ShopProject) -> None:
+    expect(card(page, "Done", "tokens")).to_be_visible()
+    at_work = column(page, "Running").get_by_role("listitem").filter(has_text=TITLES["audit"])
+    expect(at_work).to_contain_text("1/3 files")
+    at_work.get_by_role("link").click()
+    about = page.get_by_role("complementary")
+    expect(about).to_contain_text("WORKING · writing new code · 1/3 files")
+    (project.marks / "go").touch()
+
+
+def grant_files(page: Page, client: Client) -> None:
+    view(page, "Board")
+    card_of = column(page, "Needs you").get_by_role("listitem").filter(has_text=TITLES["audit"])
+    card_of.get_by_role("link", name="Answer").click()
+    wish = item(page, "Wants more files", "audit")
+    expect(wish).to_contain_text("settings.py")
+    wish.get_by_role("button", name="Grant").click()
+    expect(wish).to_have_count(0)
+    [request] = asked(client, "list_scope_requests", only_open=False)["requests"]
+    assert (request["paths"], request["status"]) == (["settings.py"], "granted")
+
+
+def crash_and_return(page: Page, project: ShopProject) -> None:
+    """The run starts its server again, and the page returns by itself."""
+    view(page, "Board")
+    server = server_of(project)
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    expect(page.get_by_text("Connection lost")).to_have_count(0)
+    expect(card(page, "Done", "audit")).to_be_visible()
+
+
+def answer_question(page: Page, client: Client) -> None:
+    page.get_by_role("link", name=re.compile("needs? you")).click()
+    question = item(page, "Question", "mail")
+    expect(question).to_contain_text(QUESTION)
+    question.get_by_role("textbox").fill(ANSWER)
+    question.get_by_role("button", name="Send answer").click()
+    expect(question).to_have_count(0)
+    answered = asked(client, "list_questions", only_open=False)["questions"]
+    assert [(each["question"], each["answer"]) for each in answered] == [(QUESTION, ANSWER)]
+
+
+def read_refusal(page: Page) -> None:
+    """The first claim of the task was refused: the check that failed, and the lines in question."""
+    view(page, "Board")
+    card(page, "Done", "limits").click()
+    page.get_by_role("navigation", name="Parts of the task").get_by_role(
+        "link", name="Verdict"
+    ).click()
+    page.get_by_role("list", name="Claims").get_by_role("link", name="refused").click()
+    expect(page.get_by_role("heading", name=re.compile("Refused"))).to_be_visible()
+    failed = page.locator("details.check.failed")
+    expect(failed).to_contain_text("test_sixth_mail_of_an_hour_is_refused")
+    page.get_by_role("navigation", name="Parts of the task").get_by_role(
+        "link", name="Diff"
+    ).click()
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_role("region", name="Changes of limits.py")).to_contain_text(
+        "if len(recent) > MAILS_PER_HOUR:"
     )
-    look_back(page, project)
+
+
+def approve_work(page: Page, client: Client) -> None:
+    view(page, "Inbox")
+    review = item(page, "Review", "sessions")
+    review.get_by_role("link", name="Show diff").click()
+    expect(page.get_by_role("region", name="Changes of sessions.py")).to_contain_text("DAYS = 30")
+    page.get_by_role("button", name="Approve").click()
+    view(page, "Board")
+    expect(card(page, "Done", "sessions")).to_be_visible()
+    assert asked(client, "show_task", bead_id="sessions")["review"]["state"] == "approved"
+
+
+def look_back(page: Page, server: RunningServer) -> None:
+    """The run and its server have ended. Another one shows what they left, and the session holds."""
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    server.start()
+    expect(page.get_by_text("Connection lost")).to_have_count(0)
+    view(page, "Replay")
+    slider = page.get_by_role("slider", name="Event")
+    expect(column(page, "Done").get_by_role("link", name="sessions")).to_be_visible()
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_text("The swarm was created")).to_be_visible()
+    expect(page.locator(".replay-task")).to_have_count(0)
+    page.get_by_role("combobox", name="Speed").select_option("100 events/s")
+    page.get_by_role("button", name="Play").click()
+    for name in TASKS:
+        expect(column(page, "Done").get_by_role("link", name=name)).to_be_visible()
+    client = Client(server.url)
+    state = asked(client, "replay_swarm")
+    assert {each["bead_id"]: each["landed"] for each in state["tasks"]} == dict.fromkeys(
+        TASKS, True
+    )
+    client.close()

@@ -102,7 +102,8 @@ def main(script: dict[str, Any]) -> None:
     for text in script.get("says", []):
         say(text)
     spend(script.get("dollars", 0.2), script.get("context", 0.2))
-    tell_milestone(f"WORKING: {script['title']} [substate: writing_new_code]")
+    working = f"WORKING: {script['title']} [substate: writing_new_code]"
+    tell_milestone(f"{working} [files: 1/{len(script['files'])}]")
     if "asks" in script and not WAS_ANSWERED:
         tell_milestone(f"BLOCKED: {script['asks']}")
         return

@@ -114,3 +114,8 @@ export function fullTime(ms) {
 export function shortCommit(commit) {
   return clean(commit).slice(0, 8);
 }
+
+/** Where a task stands, as its worker reports it: `WORKING · writing new code · 2/3 files`. */
+export function milestoneOf({ milestone, substate, progress }) {
+  return [milestone, substate?.replaceAll("_", " "), progress].filter(Boolean).join(" · ");
+}
