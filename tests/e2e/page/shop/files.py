@@ -1,4 +1,4 @@
-"""A small shop whose customers are to log in without passwords: its files, and what agents write."""
+"""A small shop that is to let its customers log in with a link: what agents find and write."""
 
 from __future__ import annotations
 
