@@ -192,7 +192,9 @@ def approve_work(page: Page, client: Client) -> None:
     review = item(page, "Review", "sessions")
     review.get_by_role("link", name="Show diff").click()
     expect(page.get_by_role("region", name="Changes of sessions.py")).to_contain_text("DAYS = 30")
-    page.get_by_role("button", name="Approve").click()
+    page.get_by_role("button", name="Approve…").click()
+    dialog = page.get_by_role("dialog", name=re.compile("^Approve"))
+    dialog.get_by_role("button", name="Approve").click()
     view(page, "Board")
     expect(card(page, "Done", "sessions")).to_be_visible()
     assert asked(client, "show_task", bead_id="sessions")["review"]["state"] == "approved"
@@ -205,7 +207,7 @@ def look_back(page: Page, server: RunningServer) -> None:
     expect(page.get_by_text("Connection lost")).to_have_count(0)
     view(page, "Replay")
     slider = page.get_by_role("slider", name="Event")
-    expect(column(page, "Done").get_by_role("link", name="sessions")).to_be_visible()
+    expect(card(page, "Done", "sessions")).to_be_visible()
     slider.focus()
     page.keyboard.press("Home")
     expect(page.get_by_text("The swarm was created")).to_be_visible()
@@ -213,7 +215,7 @@ def look_back(page: Page, server: RunningServer) -> None:
     page.get_by_role("combobox", name="Speed").select_option("100 events/s")
     page.get_by_role("button", name="Play").click()
     for name in TASKS:
-        expect(column(page, "Done").get_by_role("link", name=name)).to_be_visible()
+        expect(card(page, "Done", name)).to_be_visible()
     client = Client(server.url)
     state = asked(client, "replay_swarm")
     assert {each["bead_id"]: each["landed"] for each in state["tasks"]} == dict.fromkeys(
