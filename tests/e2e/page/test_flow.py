@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,25 +102,26 @@ def test_run_is_followed_and_decided_from_first_task_to_landed(
     project: ShopProject, run: Running, watched: Watched
 ) -> None:
     address = address_of(project)
-    client = Client(address)
-    page = watched.page()
-    page.goto(project.login_link())
-    view(page, "Board")
-    watch_work(page, project)
-    grant_files(page, client)
-    crash_and_return(page, project)
-    answer_question(page, client)
-    read_refusal(page)
-    approve_work(page, client)
-    client.close()
+    with closing(Client(address)) as client:
+        page = watched.page()
+        page.goto(project.login_link())
+        view(page, "Board")
+        watch_work(page, project)
+        grant_files(page, client)
+        crash_and_return(page, project)
+        answer_question(page, client)
+        read_refusal(page)
+        approve_work(page)
     assert run.end().code == 0
     assert sorted(project.landed()[1:]) == sorted(TITLES[name] for name in TASKS)
     database = project.folder / ".shiftboss" / "shiftboss.db"
-    server = RunningServer(database, port=urlsplit(address).port)
-    try:
-        look_back(page, server)
-    finally:
-        server.close()
+    with (
+        closing(RunningServer(database, port=urlsplit(address).port)) as server,
+        closing(Client(address)) as client,
+    ):
+        come_back(page, server)
+        replay(page)
+        check_facts(client)
 
 
 def watch_work(page: Page, project: ShopProject) -> None:
@@ -187,7 +189,7 @@ def read_refusal(page: Page) -> None:
     )
 
 
-def approve_work(page: Page, client: Client) -> None:
+def approve_work(page: Page) -> None:
     view(page, "Inbox")
     review = item(page, "Review", "sessions")
     review.get_by_role("link", name="Show diff").click()
@@ -195,16 +197,20 @@ def approve_work(page: Page, client: Client) -> None:
     page.get_by_role("button", name="Approve…").click()
     dialog = page.get_by_role("dialog", name=re.compile("^Approve"))
     dialog.get_by_role("button", name="Approve").click()
+    expect(dialog).to_have_count(0)
     view(page, "Board")
-    expect(card(page, "Done", "sessions")).to_be_visible()
-    assert asked(client, "show_task", bead_id="sessions")["review"]["state"] == "approved"
 
 
-def look_back(page: Page, server: RunningServer) -> None:
-    """The run and its server have ended. Another one shows what they left."""
+def come_back(page: Page, server: RunningServer) -> None:
+    """The run and its server have ended. Another server shows what they left."""
     expect(page.get_by_text("Connection lost")).to_be_visible()
     server.start()
     expect(page.get_by_text("Connection lost")).to_have_count(0)
+    expect(card(page, "Done", "sessions")).to_be_visible()
+    expect(page.locator('.fact[data-fact="progress"] dd')).to_contain_text("5 / 5")
+
+
+def replay(page: Page) -> None:
     view(page, "Replay")
     slider = page.get_by_role("slider", name="Event")
     expect(card(page, "Done", "sessions")).to_be_visible()
@@ -216,9 +222,11 @@ def look_back(page: Page, server: RunningServer) -> None:
     page.get_by_role("button", name="Play").click()
     for name in TASKS:
         expect(card(page, "Done", name)).to_be_visible()
-    client = Client(server.url)
+
+
+def check_facts(client: Client) -> None:
+    assert asked(client, "show_task", bead_id="sessions")["review"]["state"] == "approved"
     state = asked(client, "replay_swarm")
     assert {each["bead_id"]: each["landed"] for each in state["tasks"]} == dict.fromkeys(
         TASKS, True
     )
-    client.close()
