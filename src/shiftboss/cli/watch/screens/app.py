@@ -154,8 +154,8 @@ class WatchApp(App[None]):
             self._perform(await pause(self, summary.swarm_id))
 
     def _perform(self, action: Action | None) -> None:
-        """In a worker of its own: the next key ends a dialog, but not a request that was sent, whose
-        outcome is always shown."""
+        """The next key may end a dialog, but not a request that was sent: it has a worker of its
+        own, and its outcome is always shown."""
         if action is not None:
             self.run_worker(self._send(action), group="send")
 
