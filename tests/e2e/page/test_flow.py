@@ -12,12 +12,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from shiftboss.system.state_folder import ServerRecord, read_server_file
 from tests.client import Client
 from tests.commands import Running
 from tests.e2e.page.browsing import Chromium, Watched
+from tests.e2e.page.parts import card, column, item, part, view
 from tests.e2e.page.shop.project import QUESTION, SWARM, TITLES, ShopProject, shop_task
 from tests.e2e.runs.operator_day import running_run
 from tests.plan_runs import FEWER_RUNS
@@ -86,22 +87,6 @@ def address_of(project: ShopProject) -> str:
 
 def asked(client: Client, operation: str, **members: object) -> Any:
     return client.post(f"/bus/{operation}", {"swarm_id": SWARM, **members}).json()
-
-
-def column(page: Page, name: str) -> Locator:
-    return page.get_by_role("region", name=name, exact=True)
-
-
-def card(page: Page, column_name: str, task: str) -> Locator:
-    return column(page, column_name).get_by_role("link", name=TITLES[task])
-
-
-def item(page: Page, kind: str, task: str) -> Locator:
-    return page.get_by_role("article", name=f"{kind}: {TITLES[task]}", exact=True)
-
-
-def view(page: Page, name: str) -> None:
-    page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
 
 
 @pytest.mark.timeout(300)
@@ -182,16 +167,12 @@ def read_refusal(page: Page) -> None:
     """The first claim of the task was refused: the check that failed, and the lines in question."""
     view(page, "Board")
     card(page, "Done", "limits").click()
-    page.get_by_role("navigation", name="Parts of the task").get_by_role(
-        "link", name="Verdict"
-    ).click()
+    part(page, "Verdict")
     page.get_by_role("list", name="Claims").get_by_role("link", name="refused").click()
     expect(page.get_by_role("heading", name=re.compile("Refused"))).to_be_visible()
     failed = page.locator("details.check.failed")
     expect(failed).to_contain_text("test_sixth_mail_of_an_hour_is_refused")
-    page.get_by_role("navigation", name="Parts of the task").get_by_role(
-        "link", name="Diff"
-    ).click()
+    part(page, "Diff")
     page.get_by_role("link", name="1", exact=True).click()
     expect(page.get_by_role("region", name="Changes of limits.py")).to_contain_text(
         "if len(recent) > MAILS_PER_HOUR:"
