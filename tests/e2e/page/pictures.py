@@ -20,7 +20,7 @@ from tests.commands import Running
 from tests.e2e.page.browsing import Chromium
 from tests.e2e.page.parts import card, column, item, part, view
 from tests.e2e.page.png_files import Frame, animation, smaller
-from tests.e2e.page.shop.project import SWARM, TITLES, ShopProject, shop_task
+from tests.e2e.page.shop.project import TITLES, ShopProject, shop_task
 from tests.e2e.runs.operator_day import running_run
 from tests.plan_runs import FEWER_RUNS
 from tests.waiting import wait_until
@@ -67,10 +67,12 @@ def take_pictures(pages: dict[str, Page], folder: Path) -> None:
     for scheme, page in pages.items():
         wait_for_board(page)
         save(page, folder, "board", scheme)
-        for name in ("Inbox", "Graph"):
-            view(page, name)
-            expect(page.get_by_role("main").get_by_text(TITLES["mail"]).first).to_be_visible()
-            save(page, folder, name.lower(), scheme)
+        view(page, "Inbox")
+        expect(item(page, "Question", "mail")).to_be_visible()
+        save(page, folder, "inbox", scheme)
+        view(page, "Graph")
+        expect(page.locator(".graph-node")).to_have_count(len(TITLES))
+        save(page, folder, "graph", scheme)
         open_refusal(page)
         save(page, folder, "task", scheme)
 

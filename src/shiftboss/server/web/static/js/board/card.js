@@ -75,7 +75,7 @@ function setLine(element, card) {
   const isStep = AT_WORK.includes(card.column) && Boolean(card.step);
   const text = isStep ? card.step : card.reason || card.last_error || card.step || "";
   toggleAttribute(element, "data-step", isStep);
-  const line = isStep ? firstLine(text) : sentence(firstLine(text));
+  const line = isStep ? firstLine(text) : sentence(firstLine(text), [card.worker, card.bead_id]);
   setText(element, line);
   toggleAttribute(element, "title", line !== "", line);
 }
