@@ -60,7 +60,9 @@ def test_open_serves_what_is_on_disk_until_it_is_interrupted(database: Path) -> 
     opened = OnTerminal(database, "left", "--print")
     try:
         pattern = r"\n(http://127\.0\.0\.1:\d+)/login#(\S+)\n"
-        link = wait_until(lambda: opened.shows(pattern), "a link", COMMAND_SECONDS)
+        wait_until(lambda: opened.shows(pattern), "a link", COMMAND_SECONDS)
+        link = opened.shows(pattern)
+        assert link is not None
         assert "no server was running here: serving the page on" in opened.text
         client = Client(link[1])
         swarms = client.get("/swarms").json()["swarms"]

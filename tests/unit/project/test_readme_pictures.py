@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PICTURE_BYTES_MAX = 200_000
 SESSION_BYTES_MAX = 1_500_000
-TOTAL_BYTES_MAX = 3_000_000
+TOTAL_BYTES_MAX = 2_000_000
 
 
 def shown() -> set[str]:
