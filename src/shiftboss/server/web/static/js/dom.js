@@ -1,7 +1,7 @@
 // Elements. Text gets into the document through `textContent` alone, and `clean`ed: nothing that a task,
 // an agent or a log says is ever read as HTML.
 
-import { clean, fullTime, age } from "./format.js";
+import { age, clean, fullTime, sentence } from "./format.js";
 
 const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/)/i;
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "indeterminate", "readOnly", "required", "open"]);
@@ -126,7 +126,13 @@ export function command(text) {
   return h("span.command", null, h("code", null, text), canCopy && copy);
 }
 
+/** A hint of the server, which has commands between backticks. */
+export function hintParts(text) {
+  if (typeof text !== "string") return text;
+  return sentence(text).split("`").map((part, index) => (index % 2 ? h("code", null, part) : part));
+}
+
 /** What a view shows while it has nothing: what would be there, and what fills it. */
 export function empty(title, text, shell = null) {
-  return h("div.empty", null, h("h2", null, title), text && h("p", null, text), shell && command(shell));
+  return h("div.empty", null, h("h2", null, title), text && h("p", null, hintParts(text)), shell && command(shell));
 }

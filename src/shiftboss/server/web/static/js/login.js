@@ -14,7 +14,7 @@ async function logIn() {
     await api.post("/login", { code });
     location.replace(`/#/${route.join("/")}`);
   } catch (error) {
-    fail("This link does not work any more", error.hint || error.message);
+    fail("This link does not work any more", error.isUnreachable ? error.message : "A login link works once, within ten minutes.");
   }
 }
 

@@ -1,6 +1,6 @@
 // A live list of events with filters, for a swarm or for one task.
 
-import { empty, foreign, h, setText } from "../dom.js";
+import { empty, foreign, h, hintParts, setText } from "../dom.js";
 import { clock, fullTime, plural, when } from "../format.js";
 import { icon } from "../icons.js";
 import { VirtualList } from "../list.js";
@@ -72,7 +72,7 @@ export function eventsPanel({ api, swarm, id = null, ctx }) {
   }
 
   function noteFor(shown, isFiltered) {
-    if (history.error) return h("div.notice.red", null, h("p", null, history.error.message), history.error.hint && h("p.hint", null, history.error.hint));
+    if (history.error) return h("div.notice.red", null, h("p", null, history.error.message), history.error.hint && h("p.hint", null, hintParts(history.error.hint)));
     if (shown.length || !history.isLoaded) return null;
     if (history.hasMore) return h("p.quiet", null, "Nothing among the newest events. ", h("button.button", { type: "button", onclick: () => history.older() }, "Search older ones"));
     if (isFiltered) return empty("No event matches", "Every event of these kinds, tasks and actors would be listed here.");

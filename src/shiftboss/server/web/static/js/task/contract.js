@@ -1,7 +1,7 @@
 // The contract of a task: the files, the criteria, and how they are checked.
 
 import { foreign, h } from "../dom.js";
-import { shortCommit, when } from "../format.js";
+import { duration, shortCommit, when } from "../format.js";
 import { facts } from "./section.js";
 
 const patterns = (list, none) =>
@@ -17,10 +17,10 @@ function policyFacts(policy) {
     ["Removed tests", policy.test_removal === "allow" ? "allowed" : "refused"],
     ["More files", policy.scope_requests === "ask" ? "a person decides" : "granted if no task owns them"],
     ["Sandbox", `${policy.sandbox}, network: ${policy.network}`],
-    ["Time for a command", `${policy.command_seconds}s`],
-    ["Setup", policy.setup?.length && policy.setup.map((line) => h("div", null, h("code", null, line)))],
-    ["May change as well", policy.generated?.length && policy.generated.join(", ")],
-    ["Expectations may change in", policy.expectations_change?.length && policy.expectations_change.join(", ")],
+    ["Time for a command", duration(policy.command_seconds * 1000)],
+    ["Setup", policy.setup?.length > 0 && policy.setup.map((line) => h("div", null, h("code", null, line)))],
+    ["May change as well", policy.generated?.length > 0 && policy.generated.join(", ")],
+    ["Expectations may change in", policy.expectations_change?.length > 0 && policy.expectations_change.join(", ")],
   ]);
 }
 

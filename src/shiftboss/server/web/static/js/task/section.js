@@ -1,7 +1,7 @@
 // Sections of the task's page, which are built again only when their facts changed: what a person types or has opened
 // stays while the page is live.
 
-import { h, replace } from "../dom.js";
+import { h, hintParts, replace } from "../dom.js";
 
 const shown = new WeakMap();
 
@@ -27,5 +27,5 @@ export function facts(entries) {
 
 /** Why something could not be shown, with the server's hint. */
 export function problem(error) {
-  return h("div.notice", { role: "status" }, h("p", null, error.message), error.hint && h("p.hint", null, error.hint));
+  return h("div.notice", { role: "status" }, h("p", null, error.message), error.hint && h("p.hint", null, hintParts(error.hint)));
 }

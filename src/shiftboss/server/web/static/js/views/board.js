@@ -87,8 +87,9 @@ class Board {
 
   _showNotes({ byId, isComplete, isCut, error }) {
     const isEmpty = isComplete && byId.size === 0;
-    this._host.hidden = isEmpty;
-    this._filter.parentElement.hidden = isEmpty;
+    const hasNothing = isEmpty || Boolean(error && byId.size === 0);
+    this._host.hidden = hasNothing;
+    this._filter.parentElement.hidden = hasNothing;
     this._notes.replaceChildren(...[
       error && errorNotice("The tasks could not be loaded", error),
       isEmpty && nothingYet(),

@@ -1,6 +1,6 @@
 // What depends on what, and the chain that decides when the run ends.
 
-import { empty, h, setText, toggleAttribute } from "../dom.js";
+import { empty, h, hintParts, setText, toggleAttribute } from "../dom.js";
 import { now, percent, plural } from "../format.js";
 import { COLUMNS } from "../columns.js";
 import { icon } from "../icons.js";
@@ -105,7 +105,7 @@ class GraphView {
   _showNothing(cards) {
     const swarm = this._route.swarm;
     this._scroller.replaceChildren();
-    if (cards.error) this._note.replaceChildren(h("div.notice.red", null, h("p", null, cards.error.message), h("p.hint", null, cards.error.hint)));
+    if (cards.error) this._note.replaceChildren(h("div.notice.red", null, h("p", null, cards.error.message), h("p.hint", null, hintParts(cards.error.hint))));
     else if (cards.isComplete) this._note.replaceChildren(empty("No tasks yet", "The tasks of the swarm and what they depend on are drawn here.", `shiftboss task add my-task --title 'What to do' --swarm ${swarm}`));
   }
 
