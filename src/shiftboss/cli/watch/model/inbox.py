@@ -76,7 +76,7 @@ class Item:
         return f"{self.kind} {self.swarm_id} {self.task_id} {number}"
 
 
-class Inbox:
+class InboxRows:
     """At most as many items as the server sends; `total` counts all."""
 
     def __init__(self) -> None:
