@@ -16,8 +16,8 @@ from typing import Final
 from shiftboss.notifications.channel import ENVIRONMENT, NotSent, OutgoingMessage
 from shiftboss.protocol.notifications.settings import ChannelSettings
 from shiftboss.rules.notifications.bodies import desktop_text, generic_body, title_of
-from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.logs import clean
+from shiftboss.system.processes.child_process import exchange, kill_group, start_process
 
 OUTPUT_BYTES_MAX: Final = 4096
 ERROR_CHARACTERS_MAX: Final = 200

@@ -24,12 +24,12 @@ from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.runs import landings, reviews
 from shiftboss.coordinator.swarms import packets
 from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import wire_time
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.escalations import refusal_question
 from shiftboss.rules.claims.handoffs import (
     REFUSALS_MAX,
@@ -43,7 +43,7 @@ from shiftboss.rules.claims.rejections import is_rejected
 from shiftboss.rules.claims.verdicts import proves_held_out_tests
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from rich.segment import Segment
 
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, money, segment
 

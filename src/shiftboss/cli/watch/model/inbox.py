@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.segment import Segment
 
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cells import segment
 
 KIND_CELLS: Final = 13
