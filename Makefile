@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo docs operator-day watch-picture test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
+.PHONY: setup demo docs operator-day screenshots watch-picture test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
 
 setup: $(READY)
 
@@ -31,6 +31,10 @@ docs: $(READY)
 # Plays an operator's day against a real run, and records its terminal for the docs.
 operator-day: $(READY)
 	$(BIN)/python -m tests.e2e.runs.operator_day docs/operator-day.svg
+
+# Pictures of the page and a recorded session, of a real run in a real browser.
+screenshots: $(READY)
+	$(BIN)/python -m tests.e2e.page.pictures docs/pictures
 
 # Takes a picture of `shiftboss watch` with a real run, for the docs.
 watch-picture: $(READY)

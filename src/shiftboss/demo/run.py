@@ -157,8 +157,8 @@ def _print_paths(screen: Console, paths: DemoPaths) -> None:
         f"repos      {paths.repos}",
         f"logs       {paths.run}",
         f"receipts   {paths.receipts}",
+        f"to look    {here.render(f'shiftboss open {SWARM}')}",
         f"to explore {shlex.join(serve)}",
-        f"           it prints the link to its page; beside it: shiftboss events {SWARM}",
         f"to replay  {here.render(f'shiftboss replay {SWARM}')}",
     )
 

@@ -231,10 +231,11 @@ def serve(
     on_listening: Callable[[str], None],
     reloads: Mapping[str, Reload] | None = None,
     on_login_link: Callable[[str], None] | None = None,
+    login_swarm: str | None = None,
 ) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached, then
-    `on_login_link` a link by which the operator logs in to the page. SIGHUP reads again what is
-    `reloads`, and what the settings name."""
+    `on_login_link` a link by which the operator logs in to the page, which shows
+    `login_swarm`. SIGHUP reads again what is `reloads`, and what the settings name."""
     forwarding = Forwarding(settings.behind_proxy, settings.public_url)
     _refuse_without_token(settings)
     certificates = certificates_at(settings.tls_cert, settings.tls_key)
@@ -268,7 +269,7 @@ def serve(
             log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
         on_listening(address)
         if on_login_link is not None:
-            server.keep(_tell_login_link(app, on_login_link))
+            server.keep(_tell_login_link(app, on_login_link, login_swarm))
         warn_about_credentials(app.coordinator.active_policy)
         log.info("serving %s, version %s, on %s", app.coordinator.store.name, __version__, address)
 
@@ -291,11 +292,13 @@ def serve(
         raise app.start_error
 
 
-async def _tell_login_link(app: App, tell: Callable[[str], None]) -> None:
+async def _tell_login_link(app: App, tell: Callable[[str], None], swarm_id: str | None) -> None:
     """A server without its link is of more use than none."""
     CURRENT_ACTOR.set(OPERATOR)
     try:
-        tell((await app.coordinator.sessions.create_login(CreateLoginRequest())).url)
+        tell(
+            (await app.coordinator.sessions.create_login(CreateLoginRequest(swarm_id=swarm_id))).url
+        )
     except ShiftbossError as error:
         log.warning("there is no login link: %s", error.detail)
 

@@ -122,6 +122,11 @@ class ServerSession:
         return self._target.database is not None
 
     @property
+    def offline_database(self) -> Path | None:
+        """The database that answers, if no server has it open."""
+        return self._target.database
+
+    @property
     def is_placed(self) -> bool:
         """Whether a server was named, or this folder has led to one or to its database."""
         return self._target.looked_in is None

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 from urllib.parse import urlsplit
 
 import typer
 
-from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line
+from shiftboss.cli.common.tokens import (
+    AgentIsNotOperator,
+    is_agent,
+    operator_token_from_environment,
+    read_server_token,
+)
 from shiftboss.errors import ShiftbossError
 from shiftboss.system.loopback import is_loopback
 
@@ -32,24 +39,59 @@ def open_page(
     """Open the page in a browser, logged in (operator, or whoever has a token).
 
     The link works once, within ten minutes. The session is that of the token which asks for it,
-    and lasts a week; `shiftboss token list` shows it.
+    and lasts a week; `shiftboss token list` shows it. If no server is running, the command serves
+    the page itself until Ctrl-C.
     """
-    if session.is_offline:
-        raise NoServer(
-            "the page needs a server, and none is running here",
-            hint="start one with `shiftboss serve`, then try again",
-        )
+    database = session.offline_database
+    if database is not None:
+        return _serve_page(session, database, swarm, print_only)
     body = {} if swarm is None else {"swarm_id": swarm}
     answer = parse_answer(session.post_as_operator("create_login", body), "url")
     url = reachable(str(answer["url"]), session.client.address)
 
-    def view() -> None:
-        if print_only or not sys.stdout.isatty() or not webbrowser.open(url):
-            print_line(url)
-        else:
-            print_line(f"opened {_without_code(url)}; in another browser: shiftboss open --print")
+    return Output.of(answer | {"url": url}, lambda: _show(url, print_only))
 
-    return Output.of(answer | {"url": url}, view)
+
+def _show(url: str, print_only: bool) -> None:
+    if print_only or not sys.stdout.isatty() or not webbrowser.open(url):
+        print_line(url)
+    else:
+        print_line(f"opened {_without_code(url)}; in another browser: shiftboss open --print")
+
+
+def _serve_page(
+    session: ServerSession, database: Path, swarm: str | None, print_only: bool
+) -> NoReturn:
+    """Serve what is on disk, in the foreground: nothing is left running that nobody knows of.
+    A script that waits for the link would wait for ever, so it gets an error."""
+    if is_agent():
+        raise AgentIsNotOperator
+    if session.as_json or not sys.stdout.isatty():
+        raise NoServer(
+            "the page needs a server, and none is running here",
+            hint="start one with `shiftboss serve`, then try again",
+        )
+    if swarm is not None:  # an unknown one is refused before anything starts
+        session.client.get(swarm_path(swarm, "status"))
+    session.close()
+    from shiftboss.server.run import ServerSettings, serve
+    from shiftboss.system.logs import LogSettings, start_logs
+    from shiftboss.system.private_environment import hide_secrets
+
+    hide_secrets()
+    start_logs(LogSettings())
+    settings = ServerSettings(
+        database,
+        token=read_server_token(None),
+        operator_token=operator_token_from_environment(),
+        any_port_if_taken=True,
+    )
+    serve(settings, _announce, None, lambda url: _show(url, print_only), swarm)
+    raise typer.Exit
+
+
+def _announce(address: str) -> None:
+    print_line(f"no server was running here: serving the page on {address} until Ctrl-C")
 
 
 def reachable(url: str, address: str) -> str:

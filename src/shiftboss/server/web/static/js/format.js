@@ -25,9 +25,14 @@ export function firstLine(value, max = 300) {
   return line.length > max ? `${line.slice(0, max - 1)}…` : line;
 }
 
-/** Texts of the server begin in lower case where they follow a colon; here they stand alone. */
-export function sentence(text) {
-  return text && text[0].toUpperCase() + text.slice(1);
+/**
+ * Texts of the server begin in lower case where they follow a colon; here they stand alone. A name at the beginning,
+ * one of `names` or one that is no plain word, stays as it is.
+ */
+export function sentence(text, names = []) {
+  const [first] = text.split(/[\s,:;]/, 1);
+  const isName = !/^[a-z]+$/.test(first) || names.includes(first);
+  return isName ? text : text[0].toUpperCase() + text.slice(1);
 }
 
 export function plural(count, one, many = `${one}s`) {
@@ -64,6 +69,11 @@ export function duration(ms) {
   if (ms < HOUR) return `${Math.floor(ms / MINUTE)}m`;
   if (ms < DAY) return pair(ms, HOUR, "h", MINUTE, "m");
   return pair(ms, DAY, "d", HOUR, "h");
+}
+
+/** With tenths, for what often takes less than a second. */
+export function shortDuration(ms) {
+  return ms < 10 * SECOND ? `${(ms / SECOND).toFixed(1)}s` : duration(ms);
 }
 
 function pair(ms, large, largeUnit, small, smallUnit) {
@@ -113,4 +123,9 @@ export function fullTime(ms) {
 
 export function shortCommit(commit) {
   return clean(commit).slice(0, 8);
+}
+
+/** Where a task stands, as its worker reports it: `WORKING · writing new code · 2/3 files`. */
+export function milestoneOf({ milestone, substate, progress }) {
+  return [milestone, substate?.replaceAll("_", " "), progress].filter(Boolean).join(" · ");
 }

@@ -2,7 +2,7 @@
 // column alone, so that nothing moves while it changes.
 
 import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from "../dom.js";
-import { dollars, firstLine, percent, sentence } from "../format.js";
+import { dollars, firstLine, milestoneOf, percent, sentence } from "../format.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
 import { link, taskLink } from "../router.js";
@@ -12,6 +12,7 @@ const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, wai
 
 // From here on a worker is asked to write a checkpoint.
 const CONTEXT_HIGH = 0.7;
+const AT_WORK = ["running", "verifying"];
 const CI_WORDS = { pending: ["clock", "CI running", ""], passed: ["check", "CI passed", "green"], failed: ["cross", "CI failed", "red"], unreachable: ["cross", "CI unreachable", "amber"] };
 
 /** The height of the row of a card, with the space below it. */
@@ -28,6 +29,7 @@ export function createCard(card, swarm) {
     ci: h("span.tag"),
     worker: foreign("span.card-worker.one-line", null, ""),
     attempt: h("span.quiet"),
+    progress: h("span.card-progress.number"),
     context: meter("Context"),
     cost: h("span.card-cost.number"),
     age: h("time.number"),
@@ -37,7 +39,7 @@ export function createCard(card, swarm) {
     "article.card", null,
     h("h3.card-title", null, parts.mark, parts.link, parts.word),
     h("div.card-state", null, parts.line, parts.ci),
-    h("div.card-meta", null, parts.worker, parts.attempt, h("span.card-gap"), parts.answer, parts.context, parts.cost, parts.age));
+    h("div.card-meta", null, parts.worker, parts.attempt, parts.progress, h("span.card-gap"), parts.answer, parts.context, parts.cost, parts.age));
   element.parts = parts;
   updateCard(element, card);
   return element;
@@ -54,6 +56,7 @@ export function updateCard(element, card) {
   setCi(parts.ci, card.ci);
   setText(parts.worker, workerOf(card));
   setText(parts.attempt, card.attempt > 1 ? `try ${card.attempt}` : "");
+  setProgress(parts.progress, card);
   setContext(parts.context, card);
   setText(parts.cost, card.dollars ? dollars(card.dollars) : "");
   setAge(parts.age, timeOf(card));
@@ -69,10 +72,10 @@ function setMark(element, look) {
 
 /** Why it is where it is; of a task at work, the last line of its output. */
 function setLine(element, card) {
-  const isStep = ["running", "verifying"].includes(card.column) && Boolean(card.step);
+  const isStep = AT_WORK.includes(card.column) && Boolean(card.step);
   const text = isStep ? card.step : card.reason || card.last_error || card.step || "";
   toggleAttribute(element, "data-step", isStep);
-  const line = isStep ? firstLine(text) : sentence(firstLine(text));
+  const line = isStep ? firstLine(text) : sentence(firstLine(text), [card.worker, card.bead_id]);
   setText(element, line);
   toggleAttribute(element, "title", line !== "", line);
 }
@@ -86,9 +89,15 @@ function setCi(element, state) {
   element.replaceChildren(icon(shape), document.createTextNode(words));
 }
 
+/** `2/3 files`; the milestone that it belongs to is shown on demand. */
+function setProgress(element, card) {
+  setText(element, AT_WORK.includes(card.column) ? card.progress ?? "" : "");
+  toggleAttribute(element, "title", Boolean(card.milestone), milestoneOf(card));
+}
+
 function setContext(element, card) {
   const usage = card.context_usage;
-  element.hidden = usage == null || !["running", "verifying"].includes(card.column);
+  element.hidden = usage == null || !AT_WORK.includes(card.column);
   if (!element.hidden) {
     const words = `Context ${percent(usage)} full`;
     setMeter(element, usage, words, usage >= CONTEXT_HIGH ? "amber" : "");

@@ -35,7 +35,7 @@ export function mountNav(root, store) {
   store.subscribe((state) => state.inbox.total, (total) => {
     setText(count, total > 99 ? "99+" : total);
     toggleAttribute(count, "data-empty", total === 0);
-    toggleAttribute(entries.get("inbox"), "aria-label", total > 0, `Inbox, ${total} need you`);
+    toggleAttribute(entries.get("inbox"), "aria-label", total > 0, `Inbox, ${total} ${total === 1 ? "needs" : "need"} you`);
   });
   return { show };
 }

@@ -2,7 +2,7 @@
 
 import { foreign, h } from "../dom.js";
 import { icon } from "../icons.js";
-import { duration, plural } from "../format.js";
+import { plural, shortDuration } from "../format.js";
 
 export const OUTCOMES = {
   passed: { icon: "accepted", tone: "green", word: "passed" },
@@ -36,11 +36,10 @@ function head(check) {
     null,
     h("span.state", { class: `tone-${look.tone}` }, icon(look.icon), h("span.check-word", null, look.word)),
     h("span.check-name", null, meaningOf(check.name), check.subject && foreign("code.check-subject", null, check.subject)),
-    h("span.quiet.number", null, check.duration_ms >= 100 && took(check.duration_ms)),
+    h("span.quiet.number", null, check.duration_ms >= 100 && shortDuration(check.duration_ms)),
   );
 }
 
-const took = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms));
 
 function violationsOf(check, claim) {
   const own = (claim.violations ?? []).filter((violation) => violation.check === check.name);

@@ -3,7 +3,7 @@
 import { ageOf, command, foreign, h, meter, setMeter } from "../dom.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
-import { compact, dollars, duration, percent } from "../format.js";
+import { compact, dollars, duration, percent, sentence } from "../format.js";
 import { link, taskLink } from "../router.js";
 import { show } from "./section.js";
 import { actionRow } from "./actions.js";
@@ -95,7 +95,7 @@ function reasonLine(reason, swarm, card) {
   return h(
     "li",
     null,
-    h("p.foreign", { dir: "auto" }, linked(reason.text, known, swarm)),
+    h("p.foreign", { dir: "auto" }, linked(sentence(reason.text, [card.worker, card.bead_id, ...known]), known, swarm)),
     reason.command && h("div.reason-help", null, command(reason.command)),
   );
 }

@@ -1,7 +1,7 @@
 // The first tab of a task: what it asks, why its claim was refused, and what happened so far.
 
 import { empty, foreign, h } from "../dom.js";
-import { shortCommit, when } from "../format.js";
+import { milestoneOf, shortCommit, when } from "../format.js";
 import { createItem, updateItem } from "../inbox/item.js";
 import { keyOf } from "../inbox/kinds.js";
 import { link, taskLink } from "../router.js";
@@ -72,14 +72,14 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
 
 const noHistory = () => empty("Nothing has happened yet", "Attempts, claims and verdicts of this task are listed here.");
 
-const aboutFacts = ({ task, card }) => [task.description, task.depends_on, task.landed_commit, task.receipt_id, task.last_error, task.review, card?.step, card?.milestone, card?.progress, task.created_at];
+const aboutFacts = ({ task, card }) => [task.description, task.depends_on, task.landed_commit, task.receipt_id, task.last_error, task.review, card?.step, card && milestoneOf(card), task.created_at];
 
 function aboutList({ task, card }, swarm) {
   return [
     task.description && foreign("p.prose", null, task.description),
     factList([
       ["Step", card?.step && foreign("span", null, card.step)],
-      ["Milestone", card?.milestone && [card.milestone, card.progress].filter(Boolean).join(", ")],
+      ["Milestone", card && milestoneOf(card)],
       ["Depends on", task.depends_on.length > 0 && task.depends_on.map((other) => [h("a", { href: taskLink(swarm, other) }, other), " "])],
       ["Last error", task.last_error && foreign("span.tone-red", null, task.last_error)],
       ["Review", task.review && reviewText(task.review)],

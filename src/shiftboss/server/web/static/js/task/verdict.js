@@ -3,7 +3,7 @@
 import { allowed, waiveCheck } from "../actions.js";
 import { ageOf, empty, foreign, h } from "../dom.js";
 import { icon } from "../icons.js";
-import { duration, plural, shortCommit } from "../format.js";
+import { plural, shortCommit, shortDuration } from "../format.js";
 import { taskLink } from "../router.js";
 import { languageOf } from "../code/languages.js";
 import { excerptOf } from "../diff/rows.js";
@@ -93,7 +93,7 @@ function summary(claim) {
       claim.files_changed != null && `${plural(claim.files_changed, "file")}, +${claim.lines_added ?? 0} −${claim.lines_deleted ?? 0}`,
       `attempt ${claim.epoch}, ${claim.worker}`,
       claim.verifier && `verified by ${claim.verifier}`,
-      claim.duration_ms != null && `took ${duration(claim.duration_ms)}`,
+      claim.duration_ms != null && `took ${shortDuration(claim.duration_ms)}`,
       claim.decided_at && [ageOf(claim.decided_at), " ago"],
     ].filter(Boolean).map((part) => h("li", null, part))),
     claim.summary && foreign("p.prose", null, claim.summary),

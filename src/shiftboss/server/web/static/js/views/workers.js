@@ -2,7 +2,7 @@
 
 import { allowed, resetWorker } from "../actions.js";
 import { empty, foreign, h, meter, setMeter, setText, toggleAttribute } from "../dom.js";
-import { compact, dollars, duration, now, percent, plural, setServerTime } from "../format.js";
+import { compact, dollars, duration, milestoneOf, now, percent, plural, setServerTime } from "../format.js";
 import { icon } from "../icons.js";
 import { VirtualList } from "../list.js";
 import { taskLink } from "../router.js";
@@ -133,7 +133,7 @@ function updateRow(element, worker, swarm) {
   if (worker.task) parts.task.setAttribute("href", taskLink(swarm, worker.task));
   setText(parts.task, worker.title || worker.task);
   setText(parts.idle, worker.task ? "" : `for ${duration((worker.idle_seconds ?? 0) * 1000)}`);
-  setText(parts.doing, [worker.milestone, worker.substate, worker.progress].filter(Boolean).join(" · "));
+  setText(parts.doing, milestoneOf(worker));
   setText(parts.step, worker.step ?? "");
   parts.context.hidden = worker.context_usage == null;
   if (worker.context_usage != null) setMeter(parts.context, worker.context_usage, `Context ${percent(worker.context_usage)} full`, worker.context_usage >= CONTEXT_HIGH ? "amber" : "");
