@@ -19,13 +19,21 @@ MARKUP: Final = (
 )
 ESCAPES: Final = "\x1b[2J\x1b[31mred\x1b]8;;http://evil.example\x07link\x1b]8;;\x07\x9b1m\r\x08"
 DIRECTIONS: Final = "\u202egnp.exe\u202c\u2067\u200f\u061c\u200e\u2066"
-UNSEEN: Final = "zero\u200b\u200c\u200d\u2060\ufeff\u00adwidth\U000e0041" + "o\u0301\u0320\u0337" * 40
+UNSEEN: Final = (
+    "zero\u200b\u200c\u200d\u2060\ufeff\u00adwidth\U000e0041" + "o\u0301\u0320\u0337" * 40
+)
 ADDRESS: Final = "javascript:window.hacked=1 //evil.example/x http://evil.example/{{7*7}}${7*7}"
 HOSTILE: Final = f"{MARKUP} {ESCAPES} {DIRECTIONS} {UNSEEN} {ADDRESS}"
 LONG: Final = "n" * 10_000
 
 # The tasks of the swarm, by what has happened to them.
-REFUSED, ACCEPTED, ASKING, FAILED, WAITING = "t-refused", "t-accepted", "t-asking", "t-failed", "t-b"
+REFUSED, ACCEPTED, ASKING, FAILED, WAITING = (
+    "t-refused",
+    "t-accepted",
+    "t-asking",
+    "t-failed",
+    "t-b",
+)
 _FILE: Final = "src/auth/<img src=x onerror=alert(1)>\u202egnp.py"
 _WORKER: Final = "w-1"
 
@@ -76,9 +84,7 @@ def _claim(
 
 def _ask(operator: Operator) -> None:
     operator.start(SWARM, _WORKER)
-    operator.bus(
-        "heartbeat", SWARM, name=_WORKER, context_usage=0.9, current_step=HOSTILE[:500]
-    )
+    operator.bus("heartbeat", SWARM, name=_WORKER, context_usage=0.9, current_step=HOSTILE[:500])
     operator.bus("report_usage", SWARM, bead_id=ASKING, name=_WORKER, epoch=1, dollars=2)
     operator.ask(SWARM, _WORKER, f"{HOSTILE}\n{LONG[:3000]}")
 

@@ -1,0 +1,29 @@
+"""axe-core, which finds what keeps people with screen readers, keyboards or weak eyes out of a page."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+from playwright.sync_api import Page
+
+
+@cache
+def _source() -> str:
+    return (Path(str(axe_playwright_python.__file__)).parent / "axe.min.js").read_text()
+
+
+def violations(page: Page) -> list[str]:
+    """Those that are serious or critical, one line each."""
+    page.evaluate(_source())
+    found: list[dict[str, Any]] = page.evaluate(
+        "axe.run({ resultTypes: ['violations'] }).then((result) => result.violations)"
+    )
+    return [
+        f"{each['id']} ({each['impact']}): {node['html'][:200]} {node['failureSummary']}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]

@@ -1,0 +1,123 @@
+"""Every view, filled with hostile text, in both themes and on both kinds of screens: text stays text,
+nothing is wider than the screen, and axe-core finds nothing serious."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.page import hostile_swarm
+from tests.e2e.page.axe import violations
+from tests.e2e.page.browsing import Chromium, Watched
+from tests.e2e.page.page_operator import Operator
+from tests.running import RunningServer
+
+pytestmark = pytest.mark.requirement("OWN-04")
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+_STATE = """() => {
+  const main = document.getElementById("main");
+  return {
+    busy: document.querySelectorAll("#main [aria-busy=true]").length, empty: !main.childElementCount,
+    hacked: window.hacked ?? null,
+    foreign: document.querySelectorAll("#main script, #main iframe, #main object, #main img").length,
+    scripted: document.querySelectorAll("[onload], [onerror], a[href^='javascript']").length,
+    elsewhere: [...document.querySelectorAll("a[href]")].map((link) => link.href)
+      .filter((address) => !address.startsWith(location.origin)).length,
+    wide: Math.max(0, document.documentElement.scrollWidth - innerWidth, main.scrollWidth - main.clientWidth),
+    marks: /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/
+      .test(document.body.textContent + document.title),
+  };
+}"""
+_HARMLESS = {
+    "busy": 0,
+    "empty": False,
+    "hacked": None,
+    "foreign": 0,
+    "scripted": 0,
+    "elsewhere": 0,
+    "wide": 0,
+    "marks": False,
+}
+
+
+@pytest.fixture(scope="module")
+def hostile(
+    page_server: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    operator = Operator(page_server)
+    hostile_swarm.fill(operator, page_server.state_folder, tmp_path_factory.mktemp("hostile"))
+    yield operator
+    operator.delete_swarms()
+    operator.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_views_keep_hostile_text_as_text_and_are_accessible(
+    chromium: Chromium, page_server: RunningServer, hostile: Operator, scheme: Any, size: Any
+) -> None:
+    with chromium.in_use() as browser:
+        watched = Watched(
+            browser, page_server.url, color_scheme=scheme, viewport=size, reduced_motion="reduce"
+        )
+        try:
+            page = watched.page()
+            hostile.log_in(page)
+            found = {route: _problems_of(page, route) for route in hostile_swarm.ROUTES}
+        finally:
+            watched.close()
+    assert not {route: problems for route, problems in found.items() if problems}
+    # The browser itself logs answers like these, which belong to the addresses that do not exist.
+    watched.expect(r"status of (404|422)")
+    watched.check()
+
+
+def _problems_of(page: Page, route: str) -> list[str]:
+    page.goto("about:blank")
+    page.goto(route)
+    page.wait_for_function(
+        f"() => {{ const state = ({_STATE})(); return !state.busy && !state.empty }}"
+    )
+    page.wait_for_load_state("load")
+    expect(page.locator("h1").first).to_be_attached()
+    state = page.evaluate(_STATE)
+    wrong = [f"{name}: {state[name]}" for name, value in _HARMLESS.items() if state[name] != value]
+    return wrong + violations(page)
+
+
+def test_dialogs_and_the_login_are_accessible(
+    chromium: Chromium, page_server: RunningServer, hostile: Operator
+) -> None:
+    with chromium.in_use() as browser:
+        watched = Watched(browser, page_server.url, reduced_motion="reduce")
+        try:
+            _walk_through_dialogs(watched.page(), hostile)
+        finally:
+            watched.close()
+    watched.check()
+
+
+def _walk_through_dialogs(page: Page, hostile: Operator) -> None:
+    page.goto("/login")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("no login code")
+    assert violations(page) == []
+    hostile.log_in(page)
+    page.goto(f"/#/s/{hostile_swarm.SWARM}/board")
+    card = page.locator("a.card-link").first
+    card.focus()
+    for keys, name in (("?", "Keys"), ("Control+k", "Commands"), ("s", "Switch run")):
+        page.keyboard.press(keys)
+        expect(page.get_by_role("dialog", name=name)).to_be_visible()
+        assert violations(page) == [], name
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(card).to_be_focused()
+        outline = card.evaluate("(link) => getComputedStyle(link).outlineStyle")
+        ring = card.evaluate("(link) => getComputedStyle(link, '::after').outlineStyle")
+        assert "solid" in (outline, ring), "the focus can be seen"
