@@ -1,4 +1,4 @@
-"""axe-core, which finds what keeps people with screen readers, keyboards or weak eyes out of a page."""
+"""axe-core, which finds what keeps people with screen readers, keyboards or weak eyes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A swarm in which every text that a task, an agent or a person may write is an attack on who reads it."""
+"""A swarm in which every text that somebody may write is an attack on who reads it."""
 
 from __future__ import annotations
 
@@ -101,20 +101,28 @@ def _source() -> str:
     return f"# {HOSTILE!s}\nvalue = '{LONG}'\n".replace("\r", "")
 
 
-ROUTES: Final = (
-    "/#/inbox",
-    "/#/runs",
-    f"/#/runs/compare?a={SWARM}&b={SWARM}",
-    "/#/repos",
-    *(f"/#/s/{SWARM}/{view}" for view in ("board", "graph", "workers", "events", "replay")),
-    f"/#/s/{SWARM}/task/{ASKING}",
-    f"/#/s/{SWARM}/task/{ASKING}/log",
-    f"/#/s/{SWARM}/task/{ASKING}/events",
-    f"/#/s/{SWARM}/task/{REFUSED}",
-    f"/#/s/{SWARM}/task/{REFUSED}/diff",
-    f"/#/s/{SWARM}/task/{ACCEPTED}/claim/1",
-    f"/#/s/{SWARM}/receipt/{ACCEPTED}",
-    f"/#/s/{SWARM}/event/1",
-    "/#/s/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E/board",
-    "/#/no%20such%20<script>view",
-)
+_OF_SWARM: Final = f"/#/s/{SWARM}"
+_MARKUP_SHOWN: Final = "<script>window.hacked"
+# Every view, and what it shows when it has loaded.
+ROUTES: Final = {
+    "/#/inbox": _MARKUP_SHOWN,
+    "/#/runs": _MARKUP_SHOWN,
+    f"/#/runs/compare?a={SWARM}&b={SWARM}": "t-asking",
+    "/#/repos": "accepted",
+    f"{_OF_SWARM}/board": _MARKUP_SHOWN,
+    f"{_OF_SWARM}/graph": _MARKUP_SHOWN,
+    f"{_OF_SWARM}/workers": _WORKER,
+    f"{_OF_SWARM}/events": _MARKUP_SHOWN,
+    f"{_OF_SWARM}/replay": _MARKUP_SHOWN,
+    f"{_OF_SWARM}/task/{ASKING}": "javascript:window.hacked=1",
+    f"{_OF_SWARM}/task/{ASKING}/log": LONG[:1000],
+    f"{_OF_SWARM}/task/{ASKING}/events": "question",
+    f"{_OF_SWARM}/task/{REFUSED}": "not in files_owned",
+    f"{_OF_SWARM}/task/{REFUSED}/diff": LONG[:1000],
+    f"{_OF_SWARM}/task/{ACCEPTED}/claim/1": "It descends from the base",
+    f"{_OF_SWARM}/task/{ACCEPTED}/contract": _MARKUP_SHOWN,
+    f"{_OF_SWARM}/receipt/{ACCEPTED}": ACCEPTED,
+    f"{_OF_SWARM}/event/1": _MARKUP_SHOWN,
+    "/#/s/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E/board": "could not be loaded",
+    "/#/no%20such%20<script>view": "nothing at this address",
+}

@@ -1,7 +1,7 @@
 // The header: one line that answers "is everything all right?". Numbers change in place.
 
 import { h, replace, setText, toggleAttribute } from "../dom.js";
-import { dollars, duration, number } from "../format.js";
+import { clean, dollars, duration, number } from "../format.js";
 import { icon } from "../icons.js";
 import { link } from "../router.js";
 import { summarize } from "../summary.js";
@@ -97,7 +97,7 @@ class Header {
     const { inbox, status, swarm } = this._store.state;
     const count = inbox.total ? `(${inbox.total}) ` : "";
     const name = [this._title, status?.feature || swarm, "Shiftboss"].filter(Boolean).join(" · ");
-    const title = `${count}${name}`;
+    const title = clean(`${count}${name}`);
     if (document.title !== title) document.title = title;
   }
 }
