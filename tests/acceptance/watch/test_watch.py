@@ -64,7 +64,7 @@ async def test_a_question_is_answered_in_the_inbox(
         await watcher.press("4")
         await watcher.shows("question", "Which colour?", "a answer")
         await watcher.press("a")
-        await watcher.shows("Answer t-1", "enter sends it")
+        await watcher.asks("Answer t-1", "enter sends it")
         await watcher.type("blue, please")
         await watcher.press("enter")
         await watcher.shows("question 1 is answered", "Nothing waits for you.")
@@ -83,7 +83,7 @@ async def test_a_review_is_read_and_approved(
         for _ in range(2):
             await watcher.press("right")
         await watcher.press("y")
-        await watcher.shows(f"Approve t-1 at {commit[:12]}")
+        await watcher.asks(f"Approve t-1 at {commit[:12]}")
         await watcher.press("y")
         await watcher.shows("t-1 is approved")
     assert task(handoffs.bus, "t-1")["review"]["state"] == "approved"
@@ -96,7 +96,7 @@ async def test_a_review_is_rejected_with_a_reason(
     async with watching(shared_server, handoffs.swarm) as watcher:
         await watcher.shows("y approve  n reject")
         await watcher.press("n")
-        await watcher.shows("Reject t-1")
+        await watcher.asks("Reject t-1")
         await watcher.press("enter")  # a reason is needed
         await watcher.type("keep the name")
         await watcher.press("enter")
@@ -113,7 +113,7 @@ async def test_files_are_granted(shared_server: RunningServer, handoffs: Handoff
     async with watching(shared_server, handoffs.swarm) as watcher:
         await watcher.shows("NEEDS YOU 1", "s scope")
         await watcher.press("s")
-        await watcher.shows("Grant t-1 these files?", "Makefile", "n refuse")
+        await watcher.asks("Grant t-1 these files?", "Makefile", "n refuse")
         await watcher.press("y")
         await watcher.shows("scope request 1 of t-1 is granted")
     (request,) = ask(handoffs.bus, "list_scope_requests", only_open=False)["requests"]
@@ -131,13 +131,14 @@ async def test_a_task_is_retried_and_cancelled_and_the_swarm_is_paused(
         await watcher.press("r")
         await watcher.shows("t-1 is queued again", "c cancel")
         await watcher.press("c")
-        await watcher.shows("Cancel t-1?")
+        await watcher.asks("Cancel t-1?")
         await watcher.press("escape")
         await watcher.hides("Cancel t-1?")
         assert task(bus, "t-1")["status"] == "queued"
         await watcher.press("c")
+        await watcher.asks("Cancel t-1?")
         await watcher.press("y")
-        await watcher.shows("Why is t-1 cancelled?")
+        await watcher.asks("Why is t-1 cancelled?")
         await watcher.press("enter")
         await watcher.shows("t-1 is cancelled")
         await watcher.press("p")
@@ -156,7 +157,7 @@ async def test_a_budget_that_is_used_up_is_raised(
         await watcher.press("4")
         await watcher.shows("budget", "b budget")
         await watcher.press("b")
-        await watcher.shows("The new limit in tokens")
+        await watcher.asks("The new limit in tokens")
         await watcher.press("ctrl+u")
         await watcher.type("5000")
         await watcher.press("enter")
@@ -173,7 +174,7 @@ async def test_what_the_server_refuses_is_shown_with_its_hint(
     async with watching_session(session, handoffs.swarm) as watcher:
         await watcher.shows("y approve")
         await watcher.press("y")
-        await watcher.shows("Approve t-1")
+        await watcher.asks("Approve t-1")
         await watcher.press("y")
         await watcher.shows("only the operator may do this", "SHIFTBOSS_OPERATOR_TOKEN")
     assert task(handoffs.bus, "t-1")["review"]["state"] == "open"
@@ -231,7 +232,7 @@ async def test_another_swarm_is_watched(shared_server: RunningServer, bus: InSwa
     async with watching(shared_server, bus.swarm_id) as watcher:
         await watcher.shows("here")
         await watcher.press("w")
-        await watcher.shows("Watch which swarm?", other.swarm_id)
+        await watcher.asks("Watch which swarm?", other.swarm_id)
         await watcher.press("g")
         while watcher.app.screen._list.key != other.swarm_id:  # type: ignore[attr-defined]
             await watcher.press("j")

@@ -122,8 +122,9 @@ async def test_without_a_server_it_shows_and_changes_what_the_database_has(
     async with watching_session(ServerSession(None, None, as_json=False), None) as watcher:
         await watcher.shows("no server is running", "WAITING 1", "t-1")
         await watcher.press("c")
+        await watcher.asks("Cancel t-1?")
         await watcher.press("y")
-        await watcher.shows("Why is t-1 cancelled?")
+        await watcher.asks("Why is t-1 cancelled?")
         await watcher.press("enter")
         await watcher.shows("t-1 is cancelled", "DONE 1")
     shown = shiftboss("task", "show", "t-1", "--json", folder=tmp_path)

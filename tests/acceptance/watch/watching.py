@@ -51,6 +51,15 @@ class Watcher:
         except AssertionError:
             raise AssertionError(f"{words} is not shown:\n{self.text}") from None
 
+    async def asks(self, *words: str) -> None:
+        """Waits until a dialog with these words takes the keys."""
+        await self.shows(*words)
+        await eventually(self._has_dialog, f"a dialog: {words}", WAIT_SECONDS)
+
+    def _has_dialog(self) -> bool:
+        screen = self.app.screen
+        return screen is not self.app.main and screen.focused is not None
+
     async def hides(self, words: str) -> None:
         await eventually(lambda: words not in self.text, f"without {words}", WAIT_SECONDS)
 

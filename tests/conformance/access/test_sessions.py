@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.deployment.sessions import CODE_MS, CODES_MAX, SESSION_MS, SESSIONS_MAX
+from shiftboss.system.logs import AUDIT_LOGGER
 from tests.in_process import OPERATOR_TOKEN, InProcessReply, InProcessServer
 from tests.waiting import eventually
 
@@ -339,7 +340,7 @@ def _secret(cookie: str) -> bytes:
 
 
 def test_no_secret_is_stored_or_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", AUDIT_LOGGER)
     database = tmp_path / "shiftboss.db"
     with InProcessServer(database) as server:
         code = code_of(server)

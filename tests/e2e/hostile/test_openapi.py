@@ -68,6 +68,7 @@ RULES_IN_CODE: Final = (
     "public_key",
     "source",
     "after",
+    "at",
 )
 
 

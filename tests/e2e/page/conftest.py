@@ -43,8 +43,11 @@ def operator(page_server: RunningServer) -> Iterator[Operator]:
 
 
 @pytest.fixture
-def watched(chromium: Chromium, page_server: RunningServer) -> Iterator[Watched]:
-    """A browser context, which is checked when the test ends."""
+def watched(
+    chromium: Chromium, page_server: RunningServer, operator: Operator
+) -> Iterator[Watched]:
+    """A browser context, which is checked when the test ends. It is closed before `operator`
+    deletes the swarms that its pages show."""
     with chromium.in_use() as browser:
         watched = Watched(browser, page_server.url)
         try:

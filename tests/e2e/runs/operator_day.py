@@ -173,6 +173,7 @@ def _watch(day: Day) -> None:
     day.until(lambda: day.state("banner") == "active", "the agents work")
     day.shown_by("shiftboss status", "active")
     day.type("shiftboss task list", below="shop")
+    assert "http://127.0.0.1:" in day.type(f"shiftboss open {SWARM}")
 
 
 def _answer(day: Day) -> None:

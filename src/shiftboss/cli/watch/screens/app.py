@@ -31,7 +31,8 @@ class WatchApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     MainScreen { background: ansi_default; color: ansi_default; }
-    #header, #message, #notice { height: 1; padding: 0 1; }
+    #header { height: 1; padding: 0 1; }
+    #message, #notice { height: auto; max-height: 6; padding: 0 1; }
     #tabs, #keys { height: 1; }
     #message, #notice, #filter { display: none; }
     #filter { border: none; height: 1; padding: 0 1; background: ansi_default; }
@@ -60,6 +61,8 @@ class WatchApp(App[None]):
 
     def _draw(self) -> None:
         self._is_drawing = False
+        if not self.main.children:
+            return  # the program ends
         self.main.draw()
         if self.model.is_loaded and not gc.get_freeze_count():
             # Else looking for garbage among ten thousand cards stops the screen for 50 ms.
@@ -82,18 +85,26 @@ class WatchApp(App[None]):
 
     def action_leave(self) -> None:
         """Out of the filter, else to the board."""
-        field = self.main.query_one("#filter", Input)
-        if field.display:
-            field.value = ""
-            field.display = False
-            self.main.focused_view.focus()
+        if self.main.query_one("#filter", Input).display:
+            self._end_filter()
         else:
             self.main.show_view("board")
+
+    def _end_filter(self) -> None:
+        field = self.main.query_one("#filter", Input)
+        field.value = ""
+        field.display = False
+        self.model.board.filter("")
+        self.main.draw()
+        self.main.lists["board"].list.after_filter()
+        self.main.focused_view.focus()
 
     def action_filter(self) -> None:
         if self.main.view != "board":
             self.main.show_view("board")
         field = self.main.query_one("#filter", Input)
+        if not field.value:
+            self.main.lists["board"].list.before_filter()
         field.display = True
         field.focus()
 
@@ -126,7 +137,7 @@ class WatchApp(App[None]):
     async def _decide(self, key: str) -> None:
         target = self.main.target
         if target is not None:
-            await self._perform(await DECISIONS[key](self, target))
+            self._perform(await DECISIONS[key](self, target))
 
     def action_pause(self) -> None:
         self.run_worker(self._pause(), group="decide", exclusive=True)
@@ -136,16 +147,20 @@ class WatchApp(App[None]):
         target, summary = self.main.target, self.model.summary
         paused = target.pause if target is not None and self.main.view == "inbox" else None
         if paused is not None:
-            await self._perform(actions.resume(paused.swarm_id, paused.task_id))
+            self._perform(actions.resume(paused.swarm_id, paused.task_id))
         elif summary is not None and summary.is_paused:
-            await self._perform(actions.resume(summary.swarm_id))
+            self._perform(actions.resume(summary.swarm_id))
         elif summary is not None:
-            await self._perform(await pause(self, summary.swarm_id))
+            self._perform(await pause(self, summary.swarm_id))
 
-    async def _perform(self, action: Action | None) -> None:
+    def _perform(self, action: Action | None) -> None:
+        """The next key may end a dialog, but not a request that was sent: it has a worker of its
+        own, and its outcome is always shown."""
+        if action is not None:
+            self.run_worker(self._send(action), group="send")
+
+    async def _send(self, action: Action) -> None:
         """Says what was done, or what the server has against it."""
-        if action is None:
-            return
         self.main.say("sending")
         try:
             done = await self.live.ask(action.perform, "act")

@@ -65,6 +65,7 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         self._draw = draw
         self.key: str | None = None
         self._row = 0
+        self._chosen_before: str | None = None
 
     @property
     def selected(self) -> Row | None:
@@ -74,6 +75,7 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         """The source has changed."""
         row = self._source.row_of(self.key) if self.key is not None else None
         moved = 0 if row is None else row - self._row
+        was_in_sight = self._is_in_sight(self._row)
         size = Size(self.scrollable_content_region.width, len(self._source))
         if self.virtual_size != size:
             self.virtual_size = size
@@ -81,6 +83,8 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
             self._row = row
             if moved and self.scroll_offset.y:
                 self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
+            if was_in_sight:
+                self._show_row(row)
         else:
             self._select(self._nearest(self._row, 1), scrolls=bool(self.key))
         self.refresh()
@@ -90,6 +94,25 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         row = self._source.row_of(key)
         if row is not None:
             self._select(row)
+
+    def before_filter(self) -> None:
+        """Rows are about to be left out, and perhaps the selected one is among them."""
+        self._chosen_before = self.key
+
+    def after_filter(self) -> None:
+        """All rows are back. Selects what was selected before, unless the person has chosen another
+        row meanwhile."""
+        self.select(self._chosen_before or self.key or "")
+        self._chosen_before = None
+
+    def _is_in_sight(self, row: int) -> bool:
+        top = self.scroll_offset.y
+        return top <= row < top + self.scrollable_content_region.height
+
+    def _choose(self, row: int, *, scrolls: bool = True) -> None:
+        """The person selects it."""
+        self._chosen_before = None
+        self._select(row, scrolls=scrolls)
 
     def _nearest(self, row: int, step: int) -> int:
         """The row itself, or the next one that can be selected, in this direction or else back."""
@@ -119,24 +142,24 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
             self.scroll_to(y=row - height + 1, animate=False, force=True)
 
     def action_move(self, step: int) -> None:
-        self._select(self._nearest(self._row + step, step))
+        self._choose(self._nearest(self._row + step, step))
 
     def action_page(self, step: int) -> None:
         height = max(self.scrollable_content_region.height - 1, 1)
-        self._select(self._nearest(self._row + step * height, step))
+        self._choose(self._nearest(self._row + step * height, step))
 
     def action_first(self) -> None:
-        self._select(self._nearest(0, 1))
+        self._choose(self._nearest(0, 1))
 
     def action_last(self) -> None:
-        self._select(self._nearest(len(self._source) - 1, -1))
+        self._choose(self._nearest(len(self._source) - 1, -1))
 
     def action_group(self, step: int) -> None:
         headings = self._source.headings()
         current = max((number for number, row in enumerate(headings) if row < self._row), default=0)
         chosen = current + step
         if headings and 0 <= chosen < len(headings):
-            self._select(self._nearest(headings[chosen], 1))
+            self._choose(self._nearest(headings[chosen], 1))
 
     def action_open(self) -> None:
         if self.key is not None:
@@ -149,7 +172,7 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         if row == self._row:
             self.action_open()
         else:
-            self._select(row, scrolls=False)
+            self._choose(row, scrolls=False)
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._source))

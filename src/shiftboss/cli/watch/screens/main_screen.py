@@ -109,11 +109,9 @@ class MainScreen(Screen[None]):
         self._draw_keys()
 
     def say(self, text: str, style: str = "") -> None:
-        """Below the view, for a while."""
+        """Below the view, for a while; on as many lines as it takes."""
         self._message_until = time.monotonic() + MESSAGE_SECONDS if text else 0.0
-        self.query_one("#message").display = bool(text)
-        shown = Text(printable(text), style, no_wrap=True, overflow="ellipsis")
-        self._draw_line("#message", shown)
+        self._draw_lines("#message", Text(printable(text), style))
 
     def on_row_list_selected(self) -> None:
         """More about the selected row, and the keys that apply to it."""
@@ -156,9 +154,7 @@ class MainScreen(Screen[None]):
         self._draw_line("#header", line)
 
     def _draw_notice(self) -> None:
-        text = notice_text(self.model)
-        self.query_one("#notice").display = bool(text)
-        self._draw_line("#notice", text)
+        self._draw_lines("#notice", notice_text(self.model))
 
     def _draw_keys(self) -> None:
         keys = self.target.keys() if self.target is not None else []
@@ -179,3 +175,10 @@ class MainScreen(Screen[None]):
 
     def _draw_line(self, name: str, text: Text) -> None:
         self.query_one(name, Static).update(text, layout=False)
+
+    def _draw_lines(self, name: str, text: Text) -> None:
+        """Hidden if there is nothing to say. What is said already needs no new layout."""
+        shown = self.query_one(name, Static)
+        shown.display = bool(text)
+        if shown.content != text:
+            shown.update(text)

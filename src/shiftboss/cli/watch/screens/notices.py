@@ -27,7 +27,7 @@ def notice_text(model: Model) -> Text:
         style = "yellow"
     else:
         return Text()
-    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), style)
 
 
 def error_text(error: ShiftbossError) -> str:
