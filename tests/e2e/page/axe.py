@@ -15,11 +15,15 @@ def _source() -> str:
     return (Path(str(axe_playwright_python.__file__)).parent / "axe.min.js").read_text()
 
 
-def violations(page: Page) -> list[str]:
-    """Those that are serious or critical, one line each."""
-    page.evaluate(_source())
+def violations(page: Page, *, only: tuple[str, ...] = ()) -> list[str]:
+    """Those that are serious or critical, one line each. `only`: the rules to try, all by default."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_source())
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if only:
+        options["runOnly"] = {"type": "rule", "values": list(only)}
     found: list[dict[str, Any]] = page.evaluate(
-        "axe.run({ resultTypes: ['violations'] }).then((result) => result.violations)"
+        "(options) => axe.run(options).then((result) => result.violations)", options
     )
     return [
         f"{each['id']} ({each['impact']}): {node['html'][:200]} {node['failureSummary']}"

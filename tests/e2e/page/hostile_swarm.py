@@ -108,7 +108,7 @@ ROUTES: Final = {
     "/#/inbox": _MARKUP_SHOWN,
     "/#/runs": _MARKUP_SHOWN,
     f"/#/runs/compare?a={SWARM}&b={SWARM}": "t-asking",
-    "/#/repos": "accepted",
+    "/#/repos": "no repos",
     f"{_OF_SWARM}/board": _MARKUP_SHOWN,
     f"{_OF_SWARM}/graph": _MARKUP_SHOWN,
     f"{_OF_SWARM}/workers": _WORKER,
