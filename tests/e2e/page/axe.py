@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
-import axe_playwright_python
 from playwright.sync_api import Page
 
 
 @cache
 def _source() -> str:
-    return (Path(str(axe_playwright_python.__file__)).parent / "axe.min.js").read_text()
+    return (files("axe_playwright_python") / "axe.min.js").read_text()
 
 
 def violations(page: Page, *, only: tuple[str, ...] = ()) -> list[str]:
-    """Those that are serious or critical, one line each. `only`: the rules to try, all by default."""
+    """Those that are serious or critical, one line each. `only`: the rules to try; none: all."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(_source())
     options: dict[str, Any] = {"resultTypes": ["violations"]}

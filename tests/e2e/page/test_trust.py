@@ -88,7 +88,8 @@ def _problems_of(page: Page, route: str, shown: str) -> list[str]:
     """The view is opened on a large screen with light colours, then changes under the reader."""
     _set(page, DESKTOP, "light")
     # What the last view has shown must not count.
-    page.goto("about:blank")
+    page.goto("/#/nowhere")
+    expect(page.get_by_role("heading", name="Not found")).to_be_attached()
     page.goto(route)
     expect(page.locator("#main")).to_contain_text(shown, use_inner_text=False)
     expect(page.locator("#main [aria-busy=true]")).to_have_count(0)
