@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import uvloop
 
@@ -111,9 +112,12 @@ def _name(worker: int) -> str:
     return f"agent-{worker:04}"
 
 
-def _run(work: Awaitable[None]) -> None:
-    async def main() -> None:
-        await work
+def _run(work: Coroutine[None, None, None]) -> None:
+    """In a thread of its own: Playwright has a loop in the main one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_run_loop, work).result()
 
+
+def _run_loop(work: Coroutine[None, None, None]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
+        runner.run(work)
