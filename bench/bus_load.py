@@ -45,6 +45,9 @@ class Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_result(body)
 
+    def close(self) -> None:
+        self._transport.close()
+
     def post(self, path: str, body: str) -> asyncio.Future[bytes]:
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(

@@ -23,11 +23,11 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
 from shiftboss.evidence.inspector import Inspector
-from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.bus import AddTaskRequest
+from shiftboss.protocol.claims.attestations import Envelope
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Handoff

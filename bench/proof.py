@@ -13,8 +13,8 @@ from statistics import median
 from bench.figures import Figure
 from bench.large_repo import commit, git
 from shiftboss.evidence.checks.verifier import Verifier
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 TESTS = 200
 TEST_SECONDS = 0.01

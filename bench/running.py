@@ -47,6 +47,11 @@ class Server:
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
+    def precise_cpu_seconds(self) -> float:
+        """In nanoseconds instead of ticks of 10 ms, for a server that does next to nothing."""
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
 
 def registration(packet_id: int) -> dict[str, Any]:
     return {

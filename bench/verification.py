@@ -14,8 +14,8 @@ from bench.large_repo import FOLDERS, commit, git, make_repo
 from bench.load import Load, Result
 from bench.running import Server, run_load, shiftboss
 from shiftboss.evidence.checks.verifier import Verifier
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 CHANGED = 500
 ROUNDS = 7

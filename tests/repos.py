@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob, Waiver
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.protocol.verdicts import Verdict, VerificationJob, Waiver
 from tests.repo_templates import make_once
 
 ENVIRONMENT = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.evidence.inspector import Inspector
 from shiftboss.evidence.keys import KEY_FILE, KeyFile
-from shiftboss.protocol.attestations import Envelope
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.protocol.claims.attestations import Envelope
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.statements import StatementBody
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.system.json_files import read_json_object
 from shiftboss.system.lock_holders import holds_lock
-from shiftboss.system.processes import start_ticks
+from shiftboss.system.processes.descendants import start_ticks
 
 LOCK_NAME: Final = "lock"
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from shiftboss.conformance.exchanges import Exchange
 
 
-class Reply(NamedTuple):
+class FaultReply(NamedTuple):
     status: int
     body: bytes
     content_type: str = "application/json"
@@ -31,7 +31,7 @@ class Fault:
     """
 
     operation: str
-    reply: Reply | None = None
+    reply: FaultReply | None = None
     cut: Literal["before", "after"] | None = None
     hold: threading.Event | None = None
     poll_ms: int | None = None
@@ -46,12 +46,12 @@ class Fault:
 def busy(operation: str, status: int, *, retry_after: int | None = None, times: int = 1) -> Fault:
     """The server asks to try again later."""
     body = b'{"code":"store_unavailable","detail":"try again later"}'
-    return Fault(operation, reply=Reply(status, body, retry_after=retry_after), times=times)
+    return Fault(operation, reply=FaultReply(status, body, retry_after=retry_after), times=times)
 
 
 def broken_page(operation: str) -> Fault:
     """Something in between answers for a server that is down, and not in JSON."""
-    return Fault(operation, reply=Reply(502, b"<html>502 Bad Gateway</html>", "text/html"))
+    return Fault(operation, reply=FaultReply(502, b"<html>502 Bad Gateway</html>", "text/html"))
 
 
 def lost_answer(

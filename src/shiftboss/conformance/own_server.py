@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from shiftboss.conformance.worker_process import environment_of_user
 from shiftboss.defaults import HOST
 from shiftboss.errors import ShiftbossError
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.descendants import python_argv
 
 START_SECONDS: Final = 30.0
 

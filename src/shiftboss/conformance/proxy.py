@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
-from shiftboss.conformance.faults import Fault, Reply
+from shiftboss.conformance.faults import Fault, FaultReply
 
 ANSWER_SECONDS: Final = 700.0
 CHUNK_BYTES: Final = 65_536
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (CutError, OSError, http.client.HTTPException):
             self._close(exchange)
 
-    def _answer(self, exchange: Exchange, body: bytes) -> Reply:
+    def _answer(self, exchange: Exchange, body: bytes) -> FaultReply:
         if self.server.is_down:
             raise CutError
         fault = self.server.fault_for(exchange)
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
                 raise CutError
         return reply
 
-    def _send(self, exchange: Exchange, reply: Reply) -> None:
+    def _send(self, exchange: Exchange, reply: FaultReply) -> None:
         exchange.answer = answer_of(exchange.path, reply.content_type, reply.body)
         exchange.status = reply.status
         self.send_response(reply.status)
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             pass
 
-    def _forward(self, exchange: Exchange, body: bytes) -> Reply:
+    def _forward(self, exchange: Exchange, body: bytes) -> FaultReply:
         connection = http.client.HTTPConnection(self.server.target, timeout=ANSWER_SECONDS)
         try:
             headers = {
@@ -170,7 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
             content_type = response.getheader("Content-Type", "application/json")
             if exchange.method == "GET" and content_type.startswith("text/event-stream"):
                 self._copy_stream(exchange, response, content_type)
-            return Reply(response.status, response.read(), content_type, _retry_after(response))
+            return FaultReply(
+                response.status, response.read(), content_type, _retry_after(response)
+            )
         finally:
             connection.close()
 

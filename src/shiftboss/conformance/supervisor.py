@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from shiftboss.system.processes import (
+from shiftboss.system.processes.descendants import (
     Children,
     become_subreaper,
     children_of,

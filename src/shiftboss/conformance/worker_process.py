@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from shiftboss.system.processes import module_argv
+from shiftboss.system.processes.descendants import module_argv
 
 OUTPUT_CHARACTERS_MAX: Final = 400
 END_SECONDS: Final = 15.0

@@ -178,24 +178,7 @@ class Coordinator:
         self.notifications = NotificationService(
             store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address, clock)
         )
-        duties: list[Duty] = [
-            self.presence,
-            RetryScheduler(leading, clock, hub),
-            lease_reaper,
-            HoldExpiry(leading, clock, hub),
-            LandingWatcher(leading, clock, hub, evidence),
-            ClaimWatcher(leading, clock, hub),
-            Cleaner(leading, clock, retention_days, self.settings.changed),
-            self._ci_watcher,
-            TimeoutWatcher(leading, clock, hub, active_policy, evidence),
-            CascadeWatcher(leading, clock, hub, active_policy),
-            BreakageSearch(leading, clock, hub, active_policy, evidence),
-            self._swarm_completion,
-            self.after_commit,
-            self.notifications.notifier,
-        ]
-        if store.shared and self.database_clock is not None:
-            duties.append(self.database_clock)
+        duties = self._duties(leading, lease_reaper, active_policy, retention_days)
         if verifies:
             verifier = _verifier_name(store, name)
             duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
@@ -213,6 +196,34 @@ class Coordinator:
         self._tell_others(verifies=verifies)
         self._watch_readiness()
         self._exit = AsyncExitStack()
+
+    def _duties(
+        self,
+        leading: LeaderStore,
+        lease_reaper: LeaseReaper,
+        policy: ActivePolicy,
+        retention_days: int,
+    ) -> list[Duty]:
+        clock, hub, evidence = self.clock, self.hub, self.evidence
+        duties: list[Duty] = [
+            self.presence,
+            RetryScheduler(leading, clock, hub),
+            lease_reaper,
+            HoldExpiry(leading, clock, hub),
+            LandingWatcher(leading, clock, hub, evidence),
+            ClaimWatcher(leading, clock, hub),
+            Cleaner(leading, clock, retention_days, self.settings.changed),
+            self._ci_watcher,
+            TimeoutWatcher(leading, clock, hub, policy, evidence),
+            CascadeWatcher(leading, clock, hub, policy),
+            BreakageSearch(leading, clock, hub, policy, evidence),
+            self._swarm_completion,
+            self.after_commit,
+            self.notifications.notifier,
+        ]
+        if self.store.shared and self.database_clock is not None:
+            duties.append(self.database_clock)
+        return duties
 
     def _tell_others(self, *, verifies: bool) -> None:
         """What the row of this server says to the others on the database."""

@@ -23,7 +23,7 @@ from shiftboss.demo.plan import DEPENDENCIES, REPO_DEPENDENCIES, REPO_OF, SWARM,
 from shiftboss.demo.repos import is_on_main, leftovers, text_on_main
 from shiftboss.errors import InvalidReceipt, NotFound
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-from shiftboss.protocol.receipts import ReceiptBody
+from shiftboss.protocol.claims.receipts import ReceiptBody
 
 _FOREIGN_FILE: Final = next(iter(FOREIGN_FILES))
 

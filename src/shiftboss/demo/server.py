@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from shiftboss.demo.repos import clean_environment
 from shiftboss.errors import ShiftbossError
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.descendants import python_argv
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0

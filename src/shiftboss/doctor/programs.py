@@ -13,7 +13,7 @@ from shiftboss.agents.registry import AGENTS, brands
 from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.rules.documents.wording import pluralize
-from shiftboss.system.child_process import kill_group, start_process
+from shiftboss.system.processes.child_process import kill_group, start_process
 
 ANSWER_SECONDS: Final = 20.0
 # The systemd units of the runners of a Forgejo.

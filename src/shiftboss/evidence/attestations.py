@@ -21,8 +21,8 @@ from shiftboss.evidence.receipt_verification import (
     unknown_key,
     verify_signature,
 )
-from shiftboss.protocol.attestations import PAYLOAD_TYPE, Envelope, LandingBody, Statement
-from shiftboss.protocol.receipts import ReceiptBody
+from shiftboss.protocol.claims.attestations import PAYLOAD_TYPE, Envelope, LandingBody, Statement
+from shiftboss.protocol.claims.receipts import ReceiptBody
 from shiftboss.rules.claims.statements import StatementBody, body_of, signed_encoding
 
 # Somebody could write any number of lines into a note.

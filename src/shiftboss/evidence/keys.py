@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.protocol.attestations import PAYLOAD_TYPE, Envelope, EnvelopeSignature
+from shiftboss.protocol.claims.attestations import PAYLOAD_TYPE, Envelope, EnvelopeSignature
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.rules.claims.statements import StatementBody, payload_of, signed_encoding
 from shiftboss.system.file_locks import LockHeldError, locked
 from shiftboss.system.files import sync_folder

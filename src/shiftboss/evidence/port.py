@@ -11,11 +11,11 @@ from typing import Any, NoReturn, Protocol
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.survey.survey import Survey
-from shiftboss.protocol.attestations import Envelope
 from shiftboss.protocol.ci import CiDemand, CiReport
-from shiftboss.protocol.diffs import WorkDiff
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.protocol.claims.attestations import Envelope
+from shiftboss.protocol.claims.diffs import WorkDiff
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.contract.checkpoints import WorkSinceBase

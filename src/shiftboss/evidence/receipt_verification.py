@@ -19,8 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import key_id_of, signed_bytes
-from shiftboss.protocol.handoffs import WorkerHandoff, canonical_json, handoff_hash
-from shiftboss.protocol.receipts import (
+from shiftboss.protocol.claims.receipts import (
     RECEIPT_FORMAT,
     RECEIPT_FORMAT_1,
     RECEIPT_FORMAT_2,
@@ -29,6 +28,7 @@ from shiftboss.protocol.receipts import (
     ReceiptCheck,
     SignedReceipt,
 )
+from shiftboss.protocol.handoffs import WorkerHandoff, canonical_json, handoff_hash
 
 M = TypeVar("M", bound=BaseModel)
 RECEIPT_BYTES_MAX: Final = 32 * 2**20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from shiftboss.rules.notifications.records import Message
+from shiftboss.rules.notifications.records import NotificationMessage
 
 # What programs of channels are started with; the environment of a server has secrets.
 ENVIRONMENT = frozenset(
@@ -36,10 +36,10 @@ class NotSent(Exception):
         self.asked_seconds = asked_seconds
 
 
-class Envelope(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message on its way. `address` is where people reach the page, `at_seconds` is now."""
 
-    message: Message
+    message: NotificationMessage
     address: str
     at_seconds: int
 
@@ -56,7 +56,7 @@ class Channel(Protocol):
         """Why nothing can be sent: a secret that is missing, a program. Reads files."""
         ...
 
-    async def send(self, envelope: Envelope) -> None:
+    async def send(self, envelope: OutgoingMessage) -> None:
         """Returns when the receiver has taken it. Raises NotSent."""
         ...
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
-from shiftboss.notifications.channel import ENVIRONMENT, Envelope, NotSent
+from shiftboss.notifications.channel import ENVIRONMENT, NotSent, OutgoingMessage
 from shiftboss.protocol.notifications.settings import ChannelSettings
 from shiftboss.rules.notifications.bodies import desktop_text, generic_body, title_of
-from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.logs import clean
+from shiftboss.system.processes.child_process import exchange, kill_group, start_process
 
 OUTPUT_BYTES_MAX: Final = 4096
 ERROR_CHARACTERS_MAX: Final = 200
@@ -30,7 +30,7 @@ _APPLE_SCRIPT: Final = (
 )
 
 
-class Command:
+class CommandChannel:
     """See `shiftboss.notifications.channel.Channel`. Exit code 0 means that it was taken."""
 
     def __init__(self, settings: ChannelSettings) -> None:
@@ -44,7 +44,7 @@ class Command:
     def problem(self) -> str | None:
         return _missing(self._argv[0])
 
-    async def send(self, envelope: Envelope) -> None:
+    async def send(self, envelope: OutgoingMessage) -> None:
         message = envelope.message
         first = message.notifications[0]
         variables = {
@@ -77,7 +77,7 @@ class Desktop:
             return "the server was started without a desktop session"
         return missing
 
-    async def send(self, envelope: Envelope) -> None:
+    async def send(self, envelope: OutgoingMessage) -> None:
         title, text = desktop_text(envelope.message)
         await _run(desktop_argv(sys.platform, title, text), {}, b"", self._seconds)
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.notifications.channel import Channel
-from shiftboss.notifications.programs import Command, Desktop
-from shiftboss.notifications.webhook import Webhook
+from shiftboss.notifications.programs import CommandChannel, Desktop
+from shiftboss.notifications.webhook import WebhookChannel
 from shiftboss.protocol.notifications.settings import ChannelSettings, NotifySettings
 from shiftboss.rules.notifications.settings_file import InvalidNotifySettings, read_notify_settings
 from shiftboss.system.loopback import is_loopback
@@ -83,5 +83,5 @@ def _channel(settings: ChannelSettings, folder: Path) -> Channel:
     if settings.kind == "desktop":
         return Desktop(settings)
     if settings.kind == "command":
-        return Command(settings)
-    return Webhook(settings, folder)
+        return CommandChannel(settings)
+    return WebhookChannel(settings, folder)

@@ -13,7 +13,7 @@ import httpx2
 
 from shiftboss import __version__
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.notifications.channel import Envelope, NotSent, below
+from shiftboss.notifications.channel import NotSent, OutgoingMessage, below
 from shiftboss.protocol.notifications.settings import ChannelSettings
 from shiftboss.rules.notifications.bodies import generic_body, slack_body
 from shiftboss.rules.notifications.settings_file import url_problem
@@ -55,7 +55,7 @@ class _Place:
         return text
 
 
-class Webhook:
+class WebhookChannel:
     """See `shiftboss.notifications.channel.Channel`."""
 
     def __init__(self, settings: ChannelSettings, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Webhook:
             return error.text
         return None
 
-    async def send(self, envelope: Envelope) -> None:
+    async def send(self, envelope: OutgoingMessage) -> None:
         url, headers, body = await asyncio.to_thread(self._request, envelope)
         try:
             async with asyncio.timeout(self._seconds):
@@ -106,7 +106,7 @@ class Webhook:
         if self._client is not None:
             await self._client.aclose()
 
-    def _request(self, envelope: Envelope) -> tuple[str, dict[str, str], bytes]:
+    def _request(self, envelope: OutgoingMessage) -> tuple[str, dict[str, str], bytes]:
         message = envelope.message
         url = self._read_url()
         headers = {"content-type": "application/json", "user-agent": f"shiftboss/{__version__}"}

@@ -277,7 +277,7 @@ class ReasonView(Answer):
     until: int | None = None
 
 
-class BusWorker(Answer):
+class WorkerInfo(Answer):
     name: str
     status: str
     current_task: str | None
@@ -289,7 +289,7 @@ class BusStatus(Answer):
     what waits for a person, if the request asks for it."""
 
     swarm_id: str
-    workers: list[BusWorker]
+    workers: list[WorkerInfo]
     queued: int
     holds: list[HoldView] = Field(default=[])
     waiting: list[ReasonView] = Field(default=[])

@@ -17,6 +17,8 @@ from shiftboss.protocol.bus import (
     Title,
     WorkerName,
 )
+from shiftboss.protocol.claims.receipts import ObjectName
+from shiftboss.protocol.claims.verdicts import CheckName, VerificationJob
 from shiftboss.protocol.deployment.keys import KeyView
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
@@ -29,8 +31,6 @@ from shiftboss.protocol.handoffs import (
     VerificationPolicy,
 )
 from shiftboss.protocol.policy import Trait
-from shiftboss.protocol.receipts import ObjectName
-from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
 # How long a completion waits for its verdict. Most tools time out after a minute.
 WAIT_MS_DEFAULT = 50_000

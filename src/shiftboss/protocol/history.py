@@ -8,9 +8,9 @@ from pydantic import Field, StringConstraints
 
 from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId
+from shiftboss.protocol.claims.verdicts import Canary, Mutant, MutantTotals, TestTotals, Violation
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
-from shiftboss.protocol.verdicts import Canary, Mutant, MutantTotals, TestTotals, Violation
 
 EVENTS_LISTED_MAX = 500
 EventId = Annotated[int, Field(ge=0, le=INTEGER_MAX)]

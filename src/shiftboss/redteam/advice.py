@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoffs import MutantsRequired
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.redteam.contracts import TaskContract
 from shiftboss.redteam.hacks import Edit, Hack, NotApplicable
 from shiftboss.redteam.replay import Trial

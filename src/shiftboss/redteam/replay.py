@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.evidence.checks.verifier import Verifier
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.redteam.contracts import TaskContract
 from shiftboss.redteam.hacks import Edit, Hack, NotApplicable
 from shiftboss.redteam.scratch import ScratchRepository, scratch_folder

@@ -16,7 +16,6 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.redteam.hacks import Edit, Link
-from shiftboss.system.cancellation import run_to_completion
 from shiftboss.system.fast_import import (
     FILE,
     SYMLINK,
@@ -25,6 +24,7 @@ from shiftboss.system.fast_import import (
     written_file,
 )
 from shiftboss.system.git import checked, git
+from shiftboss.system.processes.cancellation import run_to_completion
 
 _AUTHOR: Final = "Shiftboss <redteam@shiftboss.invalid> 1700000000 +0000"
 

@@ -18,14 +18,14 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.board.port import BoardTransaction
-from shiftboss.store.contract_port import ContractTransaction
+from shiftboss.store.contract.port import ContractTransaction
 from shiftboss.store.deployment.port import DeploymentTransaction
-from shiftboss.store.handoff_port import HandoffTransaction
-from shiftboss.store.inspection_port import InspectionTransaction
+from shiftboss.store.handoffs.port import HandoffTransaction
+from shiftboss.store.inspection.port import InspectionTransaction
 from shiftboss.store.monitoring.measures import Measure, StoreMeasures
 from shiftboss.store.monitoring.port import MonitoringTransaction
 from shiftboss.store.notifications.port import NotificationTransaction
-from shiftboss.store.run_port import RunTransaction
+from shiftboss.store.runs.port import RunTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
 T = TypeVar("T")

@@ -12,15 +12,15 @@ from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.board.rows import BoardRows
 from shiftboss.store.bus_rows import BusRows, taken_worker
-from shiftboss.store.cleaning_rows import CleaningRows
-from shiftboss.store.contract_rows import ContractRows
+from shiftboss.store.contract.rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
-from shiftboss.store.handoff_rows import HandoffRows
-from shiftboss.store.inspection_rows import InspectionRows
+from shiftboss.store.handoffs.rows import HandoffRows
+from shiftboss.store.inspection.rows import InspectionRows
 from shiftboss.store.monitoring.rows import MonitoringRows
 from shiftboss.store.notifications.rows import NotificationRows
 from shiftboss.store.port import EventFilter, Retry, SwarmRow, TakenTask, TakenWorker
-from shiftboss.store.run_rows import RunRows
+from shiftboss.store.runs.cleaning_rows import CleaningRows
+from shiftboss.store.runs.rows import RunRows
 from shiftboss.store.transaction_part import (
     ASSIGNMENT_COLUMNS,
     Parameters,

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from shiftboss.system.child_process import run_silently
+from shiftboss.system.processes.child_process import run_silently
 
 _TRASH: Final = "trash"
 # ioctl numbers of Linux, and the flag of ext4 that `chattr +T` sets.

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable
-from shiftboss.system.child_process import (
+from shiftboss.system.processes.child_process import (
     OutputTooLargeError,
     exchange,
     kill_group,
     start_process,
 )
-from shiftboss.system.niceness import lower_priority
-from shiftboss.system.orphans import ORPHANS
+from shiftboss.system.processes.niceness import lower_priority
+from shiftboss.system.processes.orphans import ORPHANS
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
@@ -38,7 +38,7 @@ MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 # In the environment of every git: see git_reaper.py.
 _MARK: Final = "SHIFTBOSS_GIT"
 _CONFIG: Final = Path(__file__).with_name("git.config")
-_REAPER_PROGRAM: Final = str(Path(__file__).with_name("git_reaper.py"))
+_REAPER_PROGRAM: Final = str(Path(__file__).parent / "processes" / "git_reaper.py")
 # What a fetch over ssh or through a proxy needs of our own environment.
 _PASSED_VARIABLES: Final = (
     *("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE"),

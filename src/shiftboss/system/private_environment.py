@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from shiftboss.system.processes import deny_inspection
+from shiftboss.system.processes.descendants import deny_inspection
 
 # Processes of agents and of commands are found by these, in /proc/PID/environ, and killed. What
 # such a process knows, the agent or the command knows as well.

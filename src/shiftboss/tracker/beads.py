@@ -11,7 +11,7 @@ from typing import Final
 
 from shiftboss.errors import ShiftbossError, TrackerUnavailable
 from shiftboss.protocol.tracker_tasks import TrackerTask
-from shiftboss.system.child_process import (
+from shiftboss.system.processes.child_process import (
     OutputTooLargeError,
     ProcessOutput,
     exchange,

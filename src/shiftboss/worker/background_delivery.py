@@ -15,7 +15,7 @@ from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.servers import Servers
 from shiftboss.defaults import CA_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from shiftboss.system.file_locks import LockHeldError
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.descendants import python_argv
 from shiftboss.worker.delivery import OutboxDelivery
 from shiftboss.worker.outbox import Outbox
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.conformance.checks import Result
-from shiftboss.conformance.worker.bench import Limits
+from shiftboss.conformance.worker.bench import WaitLimits
 from shiftboss.conformance.worker.profiles import BUS_CHECKS, WorkerKit
 from tests.acceptance.conformance.kit_server import KitServer
 from tests.acceptance.conformance.scripted_workers import ScriptedBusWorker, ScriptedMcpWorker
@@ -16,7 +16,7 @@ from tests.acceptance.conformance.scripted_workers import ScriptedBusWorker, Scr
 pytestmark = pytest.mark.requirement("OWN-10")
 
 # A check that fails waits this long for what does not come; on a busy machine, the rest takes time.
-LIMITS = Limits(4)
+LIMITS = WaitLimits(4)
 
 # The check that catches a defect, and a part of the reason that it gives.
 DEFECTS = {
@@ -65,7 +65,7 @@ def run(
     folder: Path,
     defect: str,
     *only: str,
-    limits: Limits = LIMITS,
+    limits: WaitLimits = LIMITS,
     kind: type[ScriptedBusWorker] = ScriptedBusWorker,
 ) -> dict[str, Result]:
     def start(environment: Mapping[str, str], _folder: Path) -> ScriptedBusWorker:
@@ -76,7 +76,7 @@ def run(
 
 
 def test_a_correct_worker_passes_every_check(kit_server: KitServer, tmp_path: Path) -> None:
-    results = run(kit_server, tmp_path, "none", limits=Limits(20))
+    results = run(kit_server, tmp_path, "none", limits=WaitLimits(20))
     assert [(name, one.outcome, one.reason) for name, one in results.items()] == [
         (check.name, "holds", "") for check in BUS_CHECKS
     ]
@@ -85,7 +85,9 @@ def test_a_correct_worker_passes_every_check(kit_server: KitServer, tmp_path: Pa
 def test_a_worker_with_mcp_tools_passes_every_check(kit_server: KitServer, tmp_path: Path) -> None:
     # The others take seconds, and are about what is the same over MCP.
     only = [check.name for check in BUS_CHECKS if check.name not in ("busy-503", "heartbeats")]
-    results = run(kit_server, tmp_path, "none", *only, limits=Limits(20), kind=ScriptedMcpWorker)
+    results = run(
+        kit_server, tmp_path, "none", *only, limits=WaitLimits(20), kind=ScriptedMcpWorker
+    )
     assert [(name, one.outcome, one.reason) for name, one in results.items()] == [
         (name, "holds", "") for name in only
     ]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from shiftboss.conformance.checks import Result
-from shiftboss.conformance.worker.bench import Limits
+from shiftboss.conformance.worker.bench import WaitLimits
 from shiftboss.conformance.worker.profiles import PACKET_CHECKS, WorkerKit
 from tests.acceptance.conformance.scripted_packets import ScriptedPacketWorker
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-10")
 
-LIMITS = Limits(4)
+LIMITS = WaitLimits(4)
 
 # The check that catches a defect, and a part of the reason that it gives.
 DEFECTS = {
@@ -39,7 +39,7 @@ DEFECTS = {
 
 
 def run(
-    server: RunningServer, folder: Path, defect: str, *only: str, limits: Limits = LIMITS
+    server: RunningServer, folder: Path, defect: str, *only: str, limits: WaitLimits = LIMITS
 ) -> dict[str, Result]:
     def start(environment: Mapping[str, str], _folder: Path) -> ScriptedPacketWorker:
         return ScriptedPacketWorker(defect, environment)
@@ -68,7 +68,7 @@ def test_a_correct_worker_passes_every_required_check(
     shared_server: RunningServer, tmp_path: Path
 ) -> None:
     required = [check.name for check in PACKET_CHECKS if check.required]
-    results = run(shared_server, tmp_path, "none", *required, limits=Limits(20))
+    results = run(shared_server, tmp_path, "none", *required, limits=WaitLimits(20))
     assert [(name, one.outcome, one.reason) for name, one in results.items()] == [
         (name, "holds", "") for name in required
     ]

@@ -14,7 +14,6 @@ from shiftboss.protocol.bus import (
     AckRequest,
     AddTaskRequest,
     AnswerQuestionRequest,
-    BusWorker,
     CancelTaskRequest,
     Delivery,
     DoneRequest,
@@ -32,6 +31,7 @@ from shiftboss.protocol.bus import (
     TaskFailedRequest,
     TaskRequest,
     TaskView,
+    WorkerInfo,
 )
 from shiftboss.protocol.messages import MESSAGE_FORMS, MessageType
 from shiftboss.rules.tasks.packets import Assignment
@@ -171,7 +171,7 @@ class BusFixture:
             AnswerQuestionRequest(swarm_id=self.swarm_id, question_id=question_id, answer=text)
         )
 
-    async def worker(self, name: str) -> BusWorker:
+    async def worker(self, name: str) -> WorkerInfo:
         status = await self.bus_service.get_status(StatusRequest(swarm_id=self.swarm_id))
         (found,) = [worker for worker in status.workers if worker.name == name]
         return found

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import ContractViolations, NotHeld, RepoBlocked, UnknownHalt
+from shiftboss.protocol.claims.verdicts import CheckResult
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import CheckResult
 from shiftboss.rules.contract.failures import EXAMPLES
 from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.conformance.handoffs.handoff_fixtures import refused

@@ -13,6 +13,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ContractViolations
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.protocol.handoff_requests import (
     ClaimList,
     CompletionAnswer,
@@ -34,7 +35,6 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker

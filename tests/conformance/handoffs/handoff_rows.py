@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from tests.conformance.store.rows import SWARM
 
 NOW = 1_800_000_000_000

@@ -29,8 +29,8 @@ from shiftboss.coordinator.invariants.claims import unverified_receipt
 from shiftboss.coordinator.invariants.events import fold_swarm, state_equals_fold
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, read_swarm
 from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.protocol.runs import ApproveRequest, RejectRequest
-from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.simulator.evidence import SimulatedEvidence
 from shiftboss.simulator.forge import Forge, simulated_key
 from shiftboss.store.opening import store_at

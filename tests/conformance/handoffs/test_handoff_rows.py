@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.protocol.verdicts import Waiver
+from shiftboss.protocol.claims.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.claims.strategies import StrategyRecord
 from shiftboss.rules.tasks.tasks import Question

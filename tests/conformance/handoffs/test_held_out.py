@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import Forbidden, HandoffExists, InvalidRequest
+from shiftboss.protocol.claims.verdicts import Outcome
 from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnAnswer
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
-from shiftboss.protocol.verdicts import Outcome
 from shiftboss.store.port import Transaction
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted
 

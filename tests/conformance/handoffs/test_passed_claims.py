@@ -9,8 +9,8 @@ import pytest
 
 from shiftboss.coordinator.duties.claim_watcher import ClaimWatcher
 from shiftboss.errors import IllegalTransition
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS

@@ -10,6 +10,7 @@ import pytest
 from shiftboss.errors import Conflict, InvalidRequest, UnknownReceipt, UnknownTask
 from shiftboss.evidence.attestations import read_envelope, verify_envelope, verify_note
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
+from shiftboss.protocol.claims.receipts import ReceiptBodyV1, ReceiptBodyV3
 from shiftboss.protocol.handoff_requests import (
     ExportReceiptRequest,
     ListReceiptsRequest,
@@ -17,9 +18,8 @@ from shiftboss.protocol.handoff_requests import (
     WaiveRequest,
 )
 from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import ReceiptBodyV1, ReceiptBodyV3
 from shiftboss.rules.runs.squash import squash_message
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
 from tests.verifying import LocalEvidence

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import Change
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.packets import ErrorRequest, RegisterRequest
-from shiftboss.protocol.verdicts import Change
 from shiftboss.rules.claims.handoffs import Signal
 from shiftboss.rules.claims.strategies import KNOWN_STRATEGIES, StrategyRecord
 from shiftboss.store.port import Transaction

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.duties.verification import Verification
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff
+from shiftboss.protocol.claims.verdicts import CheckName
 from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import CheckName
 from shiftboss.rules.runs.records import LandingRecord
 from tests.conformance.handoffs.handoff_fixtures import COMMIT, HandoffFixture, refused
 

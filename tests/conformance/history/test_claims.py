@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.errors import UnknownTask
+from shiftboss.protocol.claims.verdicts import Canary, CheckResult, Mutant, MutantTotals
 from shiftboss.protocol.history import ListTaskClaimsRequest, TaskClaimView
-from shiftboss.protocol.verdicts import Canary, CheckResult, Mutant, MutantTotals
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-04")]

@@ -10,7 +10,7 @@ import pytest
 
 from shiftboss.errors import DiffUnavailable, UnknownHandoff
 from shiftboss.evidence.mirror import diffs
-from shiftboss.protocol.diffs import DiffAnswer, FileDiff, ShowDiffRequest
+from shiftboss.protocol.claims.diffs import DiffAnswer, FileDiff, ShowDiffRequest
 from shiftboss.protocol.runs import ReportLandedRequest
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo

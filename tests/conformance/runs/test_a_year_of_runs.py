@@ -10,7 +10,7 @@ from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.protocol.runs import ReportLandedRequest, ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.store import cleaning_rows
+from shiftboss.store.runs import cleaning_rows
 from tests.conformance.bus.bus_fixtures import BusFixture
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.runs.test_completion import Completing

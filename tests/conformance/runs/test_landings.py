@@ -10,7 +10,7 @@ import pytest
 
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.errors import Conflict, InvalidRequest, RepoBlocked, UnknownReceipt, UnknownTask
-from shiftboss.protocol.verdicts import CheckResult
+from shiftboss.protocol.claims.verdicts import CheckResult
 from tests.conformance.contract.contract_fixtures import (
     ContractFixture,
     all_waiting,

@@ -17,8 +17,8 @@ from shiftboss.protocol.bus import PollRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.runs import ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.store.cleaning_rows import TABLES_OF_TASKS
-from shiftboss.store.contract_rows import PUSHES_MAX
+from shiftboss.store.contract.rows import PUSHES_MAX
+from shiftboss.store.runs.cleaning_rows import TABLES_OF_TASKS
 from tests.conformance.bus.bus_fixtures import BusFixture
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.opened import opened

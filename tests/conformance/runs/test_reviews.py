@@ -16,9 +16,9 @@ from shiftboss.errors import (
     UnknownReceipt,
 )
 from shiftboss.protocol.bus import TaskRequest
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.runs import ReportRunRequest
-from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.runs.squash import squash_message
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.conformance.runs.run_fixtures import RunFixture

@@ -282,7 +282,7 @@ async def test_a_sweep_spares_its_own_ancestors(host: AgentHost) -> None:
     """An agent may be working on Shiftboss itself, and run its orchestrator."""
     program = (
         f"import sys; sys.path.append({str(Path(process_module.__file__).parents[3])!r})\n"
-        "from shiftboss.system.kill_marked import end_marked\n"
+        "from shiftboss.system.processes.kill_marked import end_marked\n"
         f"print(end_marked({RUN_MARK!r}, {host.mark!r}))"
     )
     agent = await host.start(program)

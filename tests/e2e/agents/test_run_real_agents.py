@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from shiftboss.evidence.receipt_verification import verify_receipt
-from shiftboss.protocol.receipts import SignedReceipt
+from shiftboss.protocol.claims.receipts import SignedReceipt
 from shiftboss.rules.prompts.agent_prompts import PROMPT_TOKENS_MAX
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 from tests.client import Client

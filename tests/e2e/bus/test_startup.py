@@ -12,8 +12,8 @@ import pytest
 
 from shiftboss.evidence.commands.command import Limits, run_command
 from shiftboss.orchestrator.git.runner import run_git
-from shiftboss.system.child_process import start_process
 from shiftboss.system.git import git
+from shiftboss.system.processes.child_process import start_process
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]

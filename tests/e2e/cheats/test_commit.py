@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.protocol.verdicts import RejectedWork, Verdict
+from shiftboss.protocol.claims.verdicts import RejectedWork, Verdict
 from tests.repos import UNCONTAINED, Repo, outcomes, waiver
 from tests.verifying import verify
 

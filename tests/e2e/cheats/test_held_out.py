@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
-from shiftboss.protocol.verdicts import CheckResult, Verdict
 from shiftboss.rules.claims.held_out import NOT_RUN
 from tests.repos import Repo, waiver
 from tests.verifying import verify

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.protocol.verdicts import Verdict
+from shiftboss.protocol.claims.verdicts import Verdict
 from tests.repos import Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 

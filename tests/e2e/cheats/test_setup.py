@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.protocol.verdicts import Verdict
 from tests.repos import UNCONTAINED, Repo, refused_paths, waiver
 from tests.verifying import verify
 

@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.checks.verifier import Verifier
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from tests.acceptance.handoffs.handoffs import GATE
 from tests.kill_with_parent import KillWithParent
 from tests.repos import UNCONTAINED, Repo

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.rules.runs.squash import squash_message
 from tests.repos import UNCONTAINED, Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify

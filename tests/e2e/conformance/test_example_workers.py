@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 import httpx2
 import pytest
 
-from shiftboss.conformance.worker.bench import Limits
+from shiftboss.conformance.worker.bench import WaitLimits
 from shiftboss.conformance.worker.profiles import Profile, WorkerKit, checks_of
 from shiftboss.conformance.worker_process import command_starter
 from tests.acceptance.conformance.kit_server import KitServer
@@ -87,7 +87,7 @@ def test_an_example_passes_the_kit(example: str, tmp_path: Path) -> None:
     argv = command(tmp_path)
     server = KitServer(tmp_path).start()
     try:
-        kit = WorkerKit(command_starter(argv), server, tmp_path / "worker", Limits(60))
+        kit = WorkerKit(command_starter(argv), server, tmp_path / "worker", WaitLimits(60))
         # To wait for what is only recommended takes the whole time.
         checks = [one for one in checks_of(profile) if one.required or "library" in example]
         results = kit.run(profile, [one.name for one in checks])

@@ -19,7 +19,7 @@ from shiftboss.evidence.commands.command import (
     run_command,
 )
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.system.processes import children_of, start_ticks
+from shiftboss.system.processes.descendants import children_of, start_ticks
 from tests.e2e.evidence.signing import Signed
 from tests.waiting import eventually, wait_until
 

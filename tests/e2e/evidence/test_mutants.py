@@ -13,8 +13,8 @@ import pytest
 
 from shiftboss.evidence.checks.mutants import check_mutants
 from shiftboss.evidence.mirror.changes import changed_lines
+from shiftboss.protocol.claims.verdicts import MutantTotals
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import MutantTotals
 from shiftboss.rules.claims.mutants.outcome import NOT_RUN, NOTHING_TO_CHANGE
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.verdicts import CheckOutcome, with_waivers

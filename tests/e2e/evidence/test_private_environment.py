@@ -58,14 +58,15 @@ ABLE_AND_BLIND: list[Any] = [True, True, []]
 # after it is hidden. Root is not kept out, so both become another user.
 TWO_PROCESSES = """
 import ctypes, os, pathlib, sys
-from shiftboss.system import private_environment, processes
+from shiftboss.system import private_environment
+from shiftboss.system.processes import descendants
 
 def become_ordinary():
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
-    processes.control_process(processes.PR_SET_DUMPABLE, 1)  # as after the start of a program
+    descendants.control_process(descendants.PR_SET_DUMPABLE, 1)  # as after the start of a program
 
 def attempts(pid):
     for path in ("environ", "mem"):

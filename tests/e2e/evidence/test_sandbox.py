@@ -35,8 +35,8 @@ from shiftboss.evidence.commands.sandbox import (
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
 

@@ -16,8 +16,8 @@ import pytest
 from shiftboss.errors import CiUnavailable, EvidenceUnavailable, InvalidRequest
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.protocol.verdicts import Verdict
 from tests.acceptance.handoffs.handoffs import GATE
 from tests.kill_with_parent import KillWithParent
 from tests.repos import UNCONTAINED, Repo

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from shiftboss.orchestrator.run.plan_file import read_plan_file
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.redteam.contracts import read_contract
 from shiftboss.redteam.corpus import CLASSES, HACKS
 from shiftboss.redteam.hacks import Edit, Hack

@@ -27,19 +27,19 @@ from shiftboss.cli.commands.runs.background import RunFolder
 from shiftboss.cli.commands.runs.clean import _Cleaning
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.errors import Conflict
-from shiftboss.orchestrator.run.leftover_items import Leftover, WorkLocation
-from shiftboss.orchestrator.run.leftover_refs import Tasks, find_holders, find_squashed
-from shiftboss.orchestrator.run.leftovers import (
+from shiftboss.orchestrator.leftovers.items import Leftover, WorkLocation
+from shiftboss.orchestrator.leftovers.leftovers import (
     find_leftovers,
     hold_ended_run,
     list_runs,
     remove_leftovers,
     reservation,
 )
+from shiftboss.orchestrator.leftovers.refs import Tasks, find_holders, find_squashed
 from shiftboss.orchestrator.run.progress import TaskProgress
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock
-from shiftboss.system.processes import start_ticks
+from shiftboss.system.processes.descendants import start_ticks
 from shiftboss.system.state_folder import BadStateFolder
 from tests.commands import Done, on_terminal, running, shiftboss
 from tests.fork_server_process import NEW_CHILDREN

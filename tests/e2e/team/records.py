@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-from shiftboss.protocol.receipts import ReceiptBodyV3
+from shiftboss.protocol.claims.receipts import ReceiptBodyV3
 from tests.commands import shiftboss
 from tests.e2e.team.callers import Caller, StoredEvent
 from tests.e2e.team.team import OPERATOR_TOKEN, SWARMS, Team

@@ -18,7 +18,7 @@ from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.attestations import read_envelope, verify_envelope, verify_note
 from shiftboss.evidence.keys import SigningKey, signed_bytes
 from shiftboss.evidence.receipt_verification import read_receipt
-from shiftboss.protocol.attestations import LandingBody
+from shiftboss.protocol.claims.attestations import LandingBody
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.rules.claims.statements import StatementBody, landing_of
 from tests.unit.claims.test_receipts import COMMIT, KEY, OTHER_KEY, TREE, body

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from shiftboss.evidence.checks.proof import judged_tests
-from shiftboss.protocol.verdicts import Canary
+from shiftboss.protocol.claims.verdicts import Canary
 from shiftboss.rules.claims.canaries.judgement import (
     canary_hint,
     judge_canaries,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import CheckResult, Mutant, MutantTotals, Violation
 from shiftboss.protocol.handoffs import MutantsRequired
-from shiftboss.protocol.verdicts import CheckResult, Mutant, MutantTotals, Violation
 from shiftboss.rules.claims.mutants.mutation import Mutation
 from shiftboss.rules.claims.mutants.outcome import (
     MutantOutcome,

@@ -19,6 +19,24 @@ from hypothesis import strategies as st
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import SigningKey
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
+from shiftboss.protocol.claims.receipts import (
+    ReceiptBodyV1,
+    ReceiptBodyV2,
+    ReceiptBodyV3,
+    ReceiptCanary,
+    ReceiptCheck,
+)
+from shiftboss.protocol.claims.verdicts import (
+    Canary,
+    Change,
+    CheckResult,
+    Mutant,
+    MutantTotals,
+    TestTotals,
+    Verdict,
+    VerificationJob,
+    Waiver,
+)
 from shiftboss.protocol.handoffs import (
     Context,
     Contract,
@@ -29,24 +47,6 @@ from shiftboss.protocol.handoffs import (
     WorkerHandoff,
     canonical_json,
     handoff_hash,
-)
-from shiftboss.protocol.receipts import (
-    ReceiptBodyV1,
-    ReceiptBodyV2,
-    ReceiptBodyV3,
-    ReceiptCanary,
-    ReceiptCheck,
-)
-from shiftboss.protocol.verdicts import (
-    Canary,
-    Change,
-    CheckResult,
-    Mutant,
-    MutantTotals,
-    TestTotals,
-    Verdict,
-    VerificationJob,
-    Waiver,
 )
 from shiftboss.rules.claims.held_out import UNSABOTAGED
 from shiftboss.rules.claims.receipt_content import receipt_body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
+from shiftboss.protocol.claims.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, truncate_verdict
 from shiftboss.server.http.requests import BODY_BYTES_MAX
 

@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import CheckResult, Violation, Waiver
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import CheckResult, Violation, Waiver
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     failed,

@@ -7,8 +7,15 @@ from typing import Literal
 import pytest
 
 from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.claims.verdicts import (
+    CheckName,
+    CheckResult,
+    Outcome,
+    Verdict,
+    Violation,
+    Waiver,
+)
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import CheckName, CheckResult, Outcome, Verdict, Violation, Waiver
 from shiftboss.rules.claims.waivers import HELD_OUT_SUBJECT, check_waiver, covers_refusal
 from tests.repos import waiver
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from shiftboss.cli.common.event_stream import StreamEvent
+from shiftboss.cli.common.times import ago, ago_ms, span, until
 from shiftboss.cli.views.events import _SENTENCES, BUS_SENTENCES, sentence
-from shiftboss.cli.views.times import ago, ago_ms, span, until
 from shiftboss.protocol.events import EventKind
 
 

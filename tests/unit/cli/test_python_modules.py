@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import shiftboss
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.descendants import python_argv
 
 
 def test_modules_in_the_current_folder_are_never_imported() -> None:

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 
 from shiftboss.cli.views.handoffs import check_lines, receipt_check_lines, receipt_summary
 from shiftboss.orchestrator.attempt.claiming import refusal_reasons
+from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Outcome, TestTotals
 from shiftboss.protocol.handoffs import VerificationPolicy, canonical_json
-from shiftboss.protocol.verdicts import CheckName, CheckResult, Outcome, TestTotals
 from tests.unit.claims.test_receipts import KEY, TEXT, body
 
 OLD_RECEIPT = Path(__file__).parents[1] / "claims" / "receipt_format_1.json"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shiftboss.system.cancellation import run_to_completion, run_together
+from shiftboss.system.processes.cancellation import run_to_completion, run_together
 
 pytestmark = pytest.mark.anyio
 

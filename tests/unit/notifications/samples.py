@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from shiftboss.rules.notifications.records import Content, Delivery, Letter, Message, Notification
+from shiftboss.rules.notifications.records import (
+    ChannelDelivery,
+    Content,
+    Letter,
+    Notification,
+    NotificationMessage,
+)
 
 AT_MS = 1_800_000_000_000
 
@@ -17,10 +23,10 @@ def notification(number: int = 1, kind: str = "question", **content: object) -> 
     return Notification(number, "login", 10 + number, kind, AT_MS, Content(**(said | content)))  # type: ignore[arg-type]
 
 
-def message(*notifications: Notification) -> Message:
-    return Message("msg_1", notifications or (notification(),), AT_MS)
+def message(*notifications: Notification) -> NotificationMessage:
+    return NotificationMessage("msg_1", notifications or (notification(),), AT_MS)
 
 
 def letter(number: int, *, held: bool = False, message_id: str | None = None) -> Letter:
-    delivery = Delivery(number, "phone", "pending", AT_MS, held, message_id)
+    delivery = ChannelDelivery(number, "phone", "pending", AT_MS, held, message_id)
     return Letter(delivery, notification(number))

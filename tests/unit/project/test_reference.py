@@ -15,11 +15,11 @@ from pydantic.fields import FieldInfo
 from shiftboss import errors
 from shiftboss.agents.registry import AGENTS
 from shiftboss.cli.main import app
+from shiftboss.protocol.claims.verdicts import CheckName
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
-from shiftboss.protocol.verdicts import CheckName
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.metrics.catalogue import CATALOGUE
 

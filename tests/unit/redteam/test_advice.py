@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
 from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
-from shiftboss.protocol.verdicts import CheckResult, Verdict
 from shiftboss.redteam.advice import advice_for, advise
 from shiftboss.redteam.contracts import TaskContract
 from shiftboss.redteam.replay import Trial

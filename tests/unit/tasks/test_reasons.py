@@ -18,7 +18,7 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
 )
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.reasons import TaskFacts, reasons_of
+from shiftboss.rules.tasks.reasons import TaskSituation, reasons_of
 from shiftboss.rules.tasks.tasks import Question, Task, attempt_number
 from shiftboss.rules.tasks.waiting import Holder
 
@@ -39,13 +39,13 @@ HALT = Halt(4, ["core"], "CI is red", "s", "x", 0, None)
 RUN = PlanRunRecord("s", "/my plans/plan.yaml", 0)
 
 
-def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
+def told(facts: TaskSituation) -> list[tuple[str, str | None]]:
     return [(reason.kind, reason.command) for reason in reasons_of(facts)]
 
 
 def test_each_check_that_refused_a_claim_can_be_waived() -> None:
     violations = [{"check": check, "message": "no"} for check in ("canary", "canary", "commit")]
-    facts = TaskFacts(FAILED, claim=CLAIM, violations=violations)
+    facts = TaskSituation(FAILED, claim=CLAIM, violations=violations)
     waive = "shiftboss waive t --swarm s --check canary --reason 'why it may fail'"
     refused = [reason for reason in reasons_of(facts) if reason.kind == "claim_refused"]
     assert [reason.also for reason in refused] == [(waive,), (), ()]
@@ -65,7 +65,7 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
     told = [
         command
         for reason in reasons_of(
-            TaskFacts(FAILED, questions=[question], claim=CLAIM, violations=violations)
+            TaskSituation(FAILED, questions=[question], claim=CLAIM, violations=violations)
         )
         for command in reason.also
         if command.startswith("shiftboss waive")
@@ -76,60 +76,64 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
 @pytest.mark.parametrize(
     ("facts", "reasons"),
     [
-        (TaskFacts(TASK), [("not_submitted", "shiftboss task submit t --swarm s")]),
+        (TaskSituation(TASK), [("not_submitted", "shiftboss task submit t --swarm s")]),
         (
-            TaskFacts(TASK, run=RUN),
+            TaskSituation(TASK, run=RUN),
             [("not_running", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
-            TaskFacts(TASK, run=RUN, workers=1),
+            TaskSituation(TASK, run=RUN, workers=1),
             [("not_submitted", "shiftboss task show t --swarm s")],
         ),
         (
-            TaskFacts(TASK, dependencies=[TASK._replace(task_id="d", status="active")]),
+            TaskSituation(TASK, dependencies=[TASK._replace(task_id="d", status="active")]),
             [("dependency", "shiftboss why d --swarm s")],
         ),
         (
-            TaskFacts(QUEUED, dependencies=[TASK._replace(task_id="d", status="failed")]),
+            TaskSituation(QUEUED, dependencies=[TASK._replace(task_id="d", status="failed")]),
             [("dependency", "shiftboss task retry d --swarm s")],
         ),
         (
-            TaskFacts(TASK, dependencies=[TASK._replace(task_id="d", status="cancelled")]),
+            TaskSituation(TASK, dependencies=[TASK._replace(task_id="d", status="cancelled")]),
             [("dependency", "shiftboss task cancel t --swarm s")],
         ),
-        (TaskFacts(TASK, unlanded=["d"]), [("dependency", "shiftboss why d --swarm s")]),
+        (TaskSituation(TASK, unlanded=["d"]), [("dependency", "shiftboss why d --swarm s")]),
         (
-            TaskFacts(TASK, refusal=REFUSAL, holders=[Holder("o", "x", "src/", "active")]),
+            TaskSituation(TASK, refusal=REFUSAL, holders=[Holder("o", "x", "src/", "active")]),
             [("overlap", "shiftboss why x --swarm o")],
         ),
         (
-            TaskFacts(TASK, refusal=REFUSAL, holders=[Holder("o", "x", "src/", "open")]),
+            TaskSituation(TASK, refusal=REFUSAL, holders=[Holder("o", "x", "src/", "open")]),
             [("overlap", "shiftboss task cancel x --swarm o")],
         ),
         (
-            TaskFacts(TASK, refusal=REFUSAL, holders=[Holder("o", "x", "it", "failed", "core")]),
+            TaskSituation(
+                TASK, refusal=REFUSAL, holders=[Holder("o", "x", "it", "failed", "core")]
+            ),
             [("repo_locked", "shiftboss repo release core --reason 'checked by hand'")],
         ),
-        (TaskFacts(TASK, refusal=REFUSAL), [("refused_start", "shiftboss status")]),
+        (TaskSituation(TASK, refusal=REFUSAL), [("refused_start", "shiftboss status")]),
         (
-            TaskFacts(TASK, refusal=REFUSAL._replace(holders=[{"swarm_id": "o", "bead_id": "x"}])),
+            TaskSituation(
+                TASK, refusal=REFUSAL._replace(holders=[{"swarm_id": "o", "bead_id": "x"}])
+            ),
             [("refused_start", "shiftboss task show t --swarm s")],
         ),
-        (TaskFacts(QUEUED), [("queued", "shiftboss worker list --swarm s")]),
+        (TaskSituation(QUEUED), [("queued", "shiftboss worker list --swarm s")]),
         (
-            TaskFacts(QUEUED, run=RUN),
+            TaskSituation(QUEUED, run=RUN),
             [("queued", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
-            TaskFacts(QUEUED, halt=HALT),
+            TaskSituation(QUEUED, halt=HALT),
             [("halted", "shiftboss resume 4 --reason 'it is fixed'")],
         ),
         (
-            TaskFacts(QUEUED, holds=[Hold("s", "", "pause", "lunch", 0, None)]),
+            TaskSituation(QUEUED, holds=[Hold("s", "", "pause", "lunch", 0, None)]),
             [("pause", "shiftboss swarm resume s")],
         ),
         (
-            TaskFacts(
+            TaskSituation(
                 QUEUED,
                 holds=[Hold("s", "t", "budget", "used up", 0, None)],
                 budgets={"t": BudgetRecord("s", "t", 10, 2_500_000)},
@@ -137,38 +141,38 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("budget", "shiftboss budget set --swarm s --task t --tokens 20 --dollars 5")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=BLOCKED, questions=[QUESTION]),
+            TaskSituation(ACTIVE, assignment=BLOCKED, questions=[QUESTION]),
             [("question", "shiftboss questions answer 7 'your answer' --swarm s")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, scope_requests=[SCOPE], questions=[QUESTION]),
+            TaskSituation(ACTIVE, assignment=HELD, scope_requests=[SCOPE], questions=[QUESTION]),
             [
                 ("scope_request", "shiftboss scope grant 2 --swarm s"),
                 ("at_work", "shiftboss task show t --swarm s"),
             ],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, run=RUN, is_offline=True),
+            TaskSituation(ACTIVE, assignment=HELD, run=RUN, is_offline=True),
             [("not_running", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, is_offline=True),
+            TaskSituation(ACTIVE, assignment=HELD, is_offline=True),
             [("not_running", "shiftboss serve")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=BLOCKED),
+            TaskSituation(ACTIVE, assignment=BLOCKED),
             [("blocked", "shiftboss task retry t --swarm s")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, run=RUN),
+            TaskSituation(ACTIVE, assignment=HELD, run=RUN),
             [("at_work", "shiftboss logs t --swarm s")],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD._replace(state=WorkerState.ASSIGNED)),
+            TaskSituation(ACTIVE, assignment=HELD._replace(state=WorkerState.ASSIGNED)),
             [("at_work", "shiftboss worker list --swarm s")],
         ),
         (
-            TaskFacts(
+            TaskSituation(
                 ACTIVE,
                 assignment=HELD._replace(claim_id=1),
                 claim=CLAIM._replace(state="taken"),
@@ -176,7 +180,7 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             [("claim", "shiftboss handoff show t --swarm s")],
         ),
         (
-            TaskFacts(
+            TaskSituation(
                 ACTIVE,
                 assignment=HELD,
                 claim=CLAIM,
@@ -188,62 +192,62 @@ def test_a_question_about_refusals_names_the_waiver_and_no_other_reason_repeats_
             ],
         ),
         (
-            TaskFacts(ACTIVE, assignment=HELD, paused="core is red"),
+            TaskSituation(ACTIVE, assignment=HELD, paused="core is red"),
             [
                 ("contract_pause", "shiftboss repo list"),
                 ("at_work", "shiftboss task show t --swarm s"),
             ],
         ),
-        (TaskFacts(FAILED), [("failed", "shiftboss task retry t --swarm s")]),
+        (TaskSituation(FAILED), [("failed", "shiftboss task retry t --swarm s")]),
         (
-            TaskFacts(FAILED, run=RUN),
+            TaskSituation(FAILED, run=RUN),
             [("failed", "shiftboss run '/my plans/plan.yaml' --retry")],
         ),
         (
-            TaskFacts(FAILED, questions=[QUESTION]),
+            TaskSituation(FAILED, questions=[QUESTION]),
             [
                 ("question", "shiftboss questions answer 7 'your answer' --swarm s"),
                 ("failed", "shiftboss task retry t --swarm s"),
             ],
         ),
         (
-            TaskFacts(TASK._replace(status="cancelled")),
+            TaskSituation(TASK._replace(status="cancelled")),
             [("cancelled", "shiftboss task retry t --swarm s")],
         ),
-        (TaskFacts(DONE), [("done", "shiftboss task show t --swarm s")]),
+        (TaskSituation(DONE), [("done", "shiftboss task show t --swarm s")]),
         (
-            TaskFacts(DONE, landing=LANDING),
+            TaskSituation(DONE, landing=LANDING),
             [("not_landed", "shiftboss receipt show t --swarm s")],
         ),
         (
-            TaskFacts(DONE, landing=LANDING, run=RUN, review=REVIEW),
+            TaskSituation(DONE, landing=LANDING, run=RUN, review=REVIEW),
             [("review", "shiftboss approve t --swarm s")],
         ),
         (
-            TaskFacts(DONE, landing=LANDING, run=RUN),
+            TaskSituation(DONE, landing=LANDING, run=RUN),
             [("not_landed", "shiftboss land '/my plans/plan.yaml' t")],
         ),
         (
-            TaskFacts(DONE, landing=LANDING._replace(target="main", landed_commit="d" * 40)),
+            TaskSituation(DONE, landing=LANDING._replace(target="main", landed_commit="d" * 40)),
             [("landed", "shiftboss receipt show t --swarm s")],
         ),
     ],
 )
 def test_each_state_has_its_reasons_and_commands(
-    facts: TaskFacts, reasons: list[tuple[str, str | None]]
+    facts: TaskSituation, reasons: list[tuple[str, str | None]]
 ) -> None:
     assert told(facts) == reasons
 
 
 def test_reasons_are_single_lines_that_name_what_matters() -> None:
-    (question,) = reasons_of(TaskFacts(ACTIVE, assignment=BLOCKED, questions=[QUESTION]))
+    (question,) = reasons_of(TaskSituation(ACTIVE, assignment=BLOCKED, questions=[QUESTION]))
     assert question.text == "w asks question 7: Which colour?"
-    (failed,) = reasons_of(TaskFacts(FAILED))
+    (failed,) = reasons_of(TaskSituation(FAILED))
     assert failed.text == "it failed 3 times: no luck"
     pause = Hold("s", "", "pause", "lunch", 0, 3_600_000)
-    (paused,) = reasons_of(TaskFacts(QUEUED, holds=[pause]))
+    (paused,) = reasons_of(TaskSituation(QUEUED, holds=[pause]))
     assert paused.text == "the whole swarm is paused until 1970-01-01 01:00 UTC: lunch"
-    (queued,) = reasons_of(TaskFacts(QUEUED, workers=2, queue_position=3))
+    (queued,) = reasons_of(TaskSituation(QUEUED, workers=2, queue_position=3))
     assert queued.text == "it is number 3 in the queue, and all 2 workers are busy"
 
 

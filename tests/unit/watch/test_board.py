@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from shiftboss.cli.watch.model.card_lines import board_head, row_segments
-from shiftboss.cli.watch.model.cards import COLUMNS, Board, Card, Heading
+from shiftboss.cli.watch.model.cards import COLUMNS, Board, BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, fitted, money
 
 pytestmark = pytest.mark.requirement("OWN-04")
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.requirement("OWN-04")
 NOW_MS = 1_800_000_000_000
 
 
-def card(task_id: str, column: str = "waiting", **members: Any) -> Card:
+def card(task_id: str, column: str = "waiting", **members: Any) -> BoardCard:
     base = {"bead_id": task_id, "title": f"Title of {task_id}", "column": column, "status": "open"}
-    return Card.of({"created_at": 1, "updated_at": 1, **base, **members})
+    return BoardCard.of({"created_at": 1, "updated_at": 1, **base, **members})
 
 
 def rows(board: Board) -> list[str]:
@@ -85,11 +85,13 @@ def test_any_sequence_of_changes_leaves_every_card_where_row_of_says() -> None:
             members = {"ended_at": chance.randrange(9), "priority": chance.randrange(3)}
             board.put([card(name, chance.choice(columns), **members)])
     shown = {
-        row.task_id for row in map(board.__getitem__, range(len(board))) if isinstance(row, Card)
+        row.task_id
+        for row in map(board.__getitem__, range(len(board)))
+        if isinstance(row, BoardCard)
     }
     assert len(shown) == board.total
     assert all(
-        isinstance(row := board[board.row_of(name) or 0], Card) and row.task_id == name
+        isinstance(row := board[board.row_of(name) or 0], BoardCard) and row.task_id == name
         for name in shown
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shiftboss.cli.watch.model import actions
-from shiftboss.cli.watch.model.actions import Target
-from shiftboss.cli.watch.model.cards import Card
-from shiftboss.cli.watch.model.inbox import Inbox, Item, item_segments
+from shiftboss.cli.watch.model.actions import Selection
+from shiftboss.cli.watch.model.cards import BoardCard
+from shiftboss.cli.watch.model.inbox import InboxRows, Item, item_segments
 from shiftboss.cli.watch.model.state import Model, newest_with_work
 
 pytestmark = pytest.mark.requirement("OWN-12")
@@ -19,9 +19,9 @@ def item(kind: str, **members: Any) -> Item:
     return Item.of({"kind": kind, "swarm_id": "s", "bead_id": "t", "text": "why", **members})
 
 
-def target(*items: Item, status: str = "done") -> Target:
-    card = Card.of({"bead_id": "t", "status": status, "column": "needs_you"})
-    return Target("s", "t", card, items)
+def target(*items: Item, status: str = "done") -> Selection:
+    card = BoardCard.of({"bead_id": "t", "status": status, "column": "needs_you"})
+    return Selection("s", "t", card, items)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_item_of_another_swarm_is_decided_there() -> None:
 
 
 def test_the_selection_of_the_inbox_survives_what_comes_and_goes() -> None:
-    inbox, first, second = Inbox(), item("question", question_id=1), item("failed", bead_id="u")
+    inbox, first, second = InboxRows(), item("question", question_id=1), item("failed", bead_id="u")
     inbox.replace([first, second], 2)
     assert inbox.row_of(second.key) == 1
     inbox.replace([second], 1)

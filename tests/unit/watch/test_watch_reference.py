@@ -7,7 +7,7 @@ import re
 import pytest
 from textual.binding import Binding, BindingType
 
-from shiftboss.cli.watch.screens.documents import Document
+from shiftboss.cli.watch.screens.documents import ScrolledText
 from shiftboss.cli.watch.screens.keys import VIEWS, help_text
 from shiftboss.cli.watch.screens.lists import RowList
 from shiftboss.cli.watch.screens.log_view import LogView
@@ -38,7 +38,7 @@ def test_every_view_is_described() -> None:
 
 def test_every_key_is_described_once() -> None:
     described = re.findall(r"`([^`]+)`", " ".join(table("key")))
-    widgets = (MainScreen, RowList, Document, LogView)
+    widgets = (MainScreen, RowList, ScrolledText, LogView)
     bound = set().union(*(bound_keys(widget.BINDINGS) for widget in widgets))
     assert sorted(described) == sorted(bound)
 

@@ -10,7 +10,7 @@ from shiftboss.cli.common.pages import bus_pages
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 
 if TYPE_CHECKING:
-    from shiftboss.protocol.receipts import ReceiptBody
+    from shiftboss.protocol.claims.receipts import ReceiptBody
 
 
 class CannotRead(ShiftbossError):
@@ -74,7 +74,7 @@ def proven_by_file(content: bytes, pem: str) -> list[dict[str, Any]]:
     # Imported late: only this command needs cryptography.
     from shiftboss.evidence import attestations
     from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-    from shiftboss.protocol.attestations import LandingBody
+    from shiftboss.protocol.claims.attestations import LandingBody
 
     if not attestations.is_envelope(content):
         signed = read_receipt(content)

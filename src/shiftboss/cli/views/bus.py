@@ -10,8 +10,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable, printable_lines
-from shiftboss.cli.views.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
-from shiftboss.cli.views.times import ago_ms, span
+from shiftboss.cli.common.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
+from shiftboss.cli.common.times import ago_ms, span
 
 _STYLES: Final = {
     "active": "cyan",

@@ -9,8 +9,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import Members, cell, plain_table
-from shiftboss.cli.views.times import ago_ms
+from shiftboss.cli.common.tables import Members, cell, plain_table
+from shiftboss.cli.common.times import ago_ms
 
 
 def claims_table(claims: Sequence[Members], at: datetime) -> Table:

@@ -44,7 +44,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def checks_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from shiftboss.cli.views.tables import cell, plain_table
+    from shiftboss.cli.common.tables import cell, plain_table
 
     table = plain_table("SUBJECT", "DOCUMENT", "PROMISE", "CHECK", "WHAT HOLDS")
     for row in rows:

@@ -10,8 +10,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
-from shiftboss.cli.views.times import ago_ms
+from shiftboss.cli.common.tables import Members, add_fact, cell, facts_grid, plain_table
+from shiftboss.cli.common.times import ago_ms
 
 SHA_CHARACTERS: Final = 10
 

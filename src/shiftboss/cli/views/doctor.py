@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import cell, plain_table
+from shiftboss.cli.common.tables import cell, plain_table
 
 if TYPE_CHECKING:
     from shiftboss.doctor.findings import Finding

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shiftboss.cli.common.event_stream import StreamEvent
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.times import local_time
+from shiftboss.cli.common.times import local_time
 
 Data = dict[str, Any]
 

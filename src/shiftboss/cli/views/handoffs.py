@@ -11,8 +11,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
-from shiftboss.cli.views.times import ago_ms
+from shiftboss.cli.common.tables import Members, add_fact, cell, facts_grid, plain_table
+from shiftboss.cli.common.times import ago_ms
 from shiftboss.rules.claims.survivors import survivor_lines
 from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.documents.wording import pluralize

@@ -8,10 +8,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import cell, plain_table
+from shiftboss.cli.common.tables import cell, plain_table
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftover_items import Leftover
+    from shiftboss.orchestrator.leftovers.items import Leftover
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from rich.table import Column, Table
 
-from shiftboss.cli.views.tables import Members, cell, plain_table
-from shiftboss.cli.views.times import ago
+from shiftboss.cli.common.tables import Members, cell, plain_table
+from shiftboss.cli.common.times import ago
 
 _STATES: Final = {"pending": "yellow", "sent": "green", "failed": "bold red", "dropped": ""}
 

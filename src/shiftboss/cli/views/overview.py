@@ -8,8 +8,8 @@ from typing import Final
 from rich.text import Text
 
 from shiftboss.cli.common.output import console, printable
-from shiftboss.cli.views.tables import Members
-from shiftboss.cli.views.times import ago
+from shiftboss.cli.common.tables import Members
+from shiftboss.cli.common.times import ago
 
 STATUS_STYLES: Final = {
     "running": "cyan",

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import add_fact, cell, column_of, facts_grid, plain_table
+from shiftboss.cli.common.tables import add_fact, cell, column_of, facts_grid, plain_table
 from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of, review_of
 
 if TYPE_CHECKING:

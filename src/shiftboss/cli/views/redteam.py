@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import Members, cell, plain_table
+from shiftboss.cli.common.tables import Members, cell, plain_table
 from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:

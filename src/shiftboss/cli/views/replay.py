@@ -9,9 +9,9 @@ from rich.table import Column, Table
 
 from shiftboss.cli.common.event_stream import StreamEvent
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.tables import Members, cell, plain_table
+from shiftboss.cli.common.times import local_time
 from shiftboss.cli.views.events import ID_CELLS, sentence
-from shiftboss.cli.views.tables import Members, cell, plain_table
-from shiftboss.cli.views.times import local_time
 
 # In the order of the board; what waits for a person comes first.
 _NAMES: Final = {

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from shiftboss.cli.common.line_input import KeyInput, can_read_lines
 from shiftboss.cli.common.output import console, printable
+from shiftboss.cli.common.tables import Members, cell, plain_table
 from shiftboss.cli.views.answer_prompt import AnswerPrompt
-from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.waiting_tasks import waiting_lines
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 

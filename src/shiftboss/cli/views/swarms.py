@@ -12,9 +12,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
+from shiftboss.cli.common.times import ago, until
 from shiftboss.cli.views.overview import STATUS_STYLES, work_text
-from shiftboss.cli.views.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
-from shiftboss.cli.views.times import ago, until
 
 # From this width on, there is a progress bar, and a column for errors.
 BAR_COLUMNS_MIN: Final = 76

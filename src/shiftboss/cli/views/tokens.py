@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from shiftboss.cli.views.tables import Members, cell, column_of, plain_table
-from shiftboss.cli.views.times import now, span
+from shiftboss.cli.common.tables import Members, cell, column_of, plain_table
+from shiftboss.cli.common.times import now, span
 
 
 def tokens_table(tokens: list[Members]) -> Table:

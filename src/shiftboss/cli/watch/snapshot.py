@@ -14,7 +14,7 @@ from shiftboss.cli.common.command import Output, ServerSession
 from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.watch.link.loads import CARDS_PER_PAGE, load_swarms
 from shiftboss.cli.watch.model.card_lines import board_head, row_segments
-from shiftboss.cli.watch.model.cards import Board, Card
+from shiftboss.cli.watch.model.cards import Board, BoardCard
 from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
 from shiftboss.cli.watch.model.state import newest_with_work
 from shiftboss.cli.watch.model.summary import Summary, header_line
@@ -54,7 +54,7 @@ def _show(document: dict[str, Any]) -> None:
     summary = Summary.of(document["status"], document["usage"])
     print_line(header_line(summary, document["inbox"]["total"], now_ms, width).plain)
     board = Board()
-    board.put(Card.of(card) for card in document["cards"])
+    board.put(BoardCard.of(card) for card in document["cards"])
     _print(board_head(width))
     for row in (board[number] for number in range(len(board))):
         _print(row_segments(row, now_ms, width))

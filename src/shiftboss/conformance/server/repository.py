@@ -29,7 +29,7 @@ _IDENTITY: Final = {
 }
 
 
-class Repository:
+class SampleRepository:
     def __init__(self, folder: Path, git: str) -> None:
         self.folder = folder
         self._git = git
@@ -65,7 +65,7 @@ class Repository:
 class SpawnedTask:
     """A task with a contract in a repository of its own, and a worker for it."""
 
-    def __init__(self, bench: ServerBench, repository: Repository) -> None:
+    def __init__(self, bench: ServerBench, repository: SampleRepository) -> None:
         self.bus: Bus = bench.bus()
         self.repository = repository
         self.bead_id = self.bus.name("task")
@@ -109,4 +109,4 @@ def spawned(bench: ServerBench) -> Iterator[SpawnedTask]:
     if not is_loopback(host):
         raise not_local(f"{host} is another machine")
     with tempfile.TemporaryDirectory(prefix="shiftboss-conformance-") as folder:
-        yield SpawnedTask(bench, Repository(Path(folder).resolve(), git))
+        yield SpawnedTask(bench, SampleRepository(Path(folder).resolve(), git))

@@ -20,7 +20,7 @@ EVENTS: Final[CheckList[ServerBench]] = CheckList()
 LIVE_SECONDS_MAX: Final = 5.0
 
 
-class Event(NamedTuple):
+class StreamedEvent(NamedTuple):
     id: int
     name: str
     data: dict[str, Any]
@@ -30,7 +30,7 @@ class EventReader:
     """An open stream. `events` are those that were read so far."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        self.events: list[Event] = []
+        self.events: list[StreamedEvent] = []
         self._response = response
         self._deadline = 0.0
         self._lines = self._split()
@@ -44,7 +44,7 @@ class EventReader:
             if time.monotonic() > self._deadline:
                 return
 
-    def wait_for(self, name: str, seconds: float) -> Event:
+    def wait_for(self, name: str, seconds: float) -> StreamedEvent:
         """Read until an event of this name. Raises Broken if none comes in time."""
         self._deadline = time.monotonic() + seconds
         fields: dict[str, str] = {}
@@ -65,9 +65,9 @@ class EventReader:
         return f"seen: {[event.name for event in self.events]}"
 
 
-def _event(fields: dict[str, str]) -> Event:
+def _event(fields: dict[str, str]) -> StreamedEvent:
     try:
-        return Event(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+        return StreamedEvent(int(fields["id"]), fields["event"], json.loads(fields["data"]))
     except (KeyError, ValueError) as error:
         raise Broken(f"an event cannot be read: {fields} ({error})") from None
 
@@ -138,7 +138,7 @@ def _played(bench: ServerBench) -> str:
     return swarm_id
 
 
-def _data(named: dict[str, Event], name: str) -> dict[str, Any]:
+def _data(named: dict[str, StreamedEvent], name: str) -> dict[str, Any]:
     if name not in named:
         raise Broken(f"there is no event {name}: {sorted(named)}")
     return named[name].data

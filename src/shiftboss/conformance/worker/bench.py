@@ -23,14 +23,14 @@ HEARTBEAT_SECONDS: Final = 0.5
 T = TypeVar("T")
 
 
-class Limits(NamedTuple):
+class WaitLimits(NamedTuple):
     """How long the kit waits for a worker to do something."""
 
     seconds: float = 20.0
 
 
 @dataclass(slots=True)
-class Report:
+class OutcomeReport:
     """The end of a task as the worker reported it."""
 
     exchange: Exchange
@@ -47,7 +47,7 @@ class WorkerBench:
         proxy: RecordingProxy,
         start: StartsWorkers,
         folder: Path,
-        limits: Limits,
+        limits: WaitLimits,
     ) -> None:
         self.server = server
         self.proxy = proxy

@@ -13,7 +13,7 @@ from shiftboss.conformance.faults import Fault
 from shiftboss.conformance.worker.bench import (
     HEARTBEAT_SECONDS,
     WORKER,
-    Report,
+    OutcomeReport,
     WorkerBench,
 )
 
@@ -95,14 +95,14 @@ class BusBench(WorkerBench):
 
         return self.next_of("ack_task", position, f"ack_task for {bead_id}", accepted)
 
-    def reports_of(self, bead_id: str, position: int = 0) -> list[Report]:
+    def reports_of(self, bead_id: str, position: int = 0) -> list[OutcomeReport]:
         reports = (report_of(exchange) for exchange in self.proxy.exchanges[position:])
         return [one for one in reports if one is not None and one.exchange.bead_id == bead_id]
 
-    def report_on(self, bead_id: str, position: int) -> Report:
+    def report_on(self, bead_id: str, position: int) -> OutcomeReport:
         """The first report on the task that was answered."""
 
-        def found() -> Report | None:
+        def found() -> OutcomeReport | None:
             reports = self.reports_of(bead_id, position)
             return next((one for one in reports if one.exchange.is_final), None)
 
@@ -151,15 +151,15 @@ class BusBench(WorkerBench):
         self.calls.post("/bus/reset_worker", {"swarm_id": self.swarm, "worker_name": name})
 
 
-def report_of(exchange: Exchange) -> Report | None:
+def report_of(exchange: Exchange) -> OutcomeReport | None:
     """A report that ends a task: of the bus, or as a message."""
     if exchange.operation in _ENDINGS:
         reason = str(exchange.arguments.get("reason", ""))
-        return Report(exchange, _ENDINGS[exchange.operation], reason)
+        return OutcomeReport(exchange, _ENDINGS[exchange.operation], reason)
     if exchange.message.get("type") == "complete":
-        return Report(exchange, "done", "")
+        return OutcomeReport(exchange, "done", "")
     if exchange.message.get("type") == "failed":
-        return Report(exchange, "failed", str(exchange.message.get("error")))
+        return OutcomeReport(exchange, "failed", str(exchange.message.get("error")))
     return None
 
 

@@ -18,7 +18,7 @@ from shiftboss.conformance.worker import (
     packet_faults,
     packet_reports,
 )
-from shiftboss.conformance.worker.bench import WORKER, Limits
+from shiftboss.conformance.worker.bench import WORKER, WaitLimits
 from shiftboss.conformance.worker.bus_bench import BusBench
 from shiftboss.conformance.worker.packet_bench import PacketBench
 from shiftboss.conformance.worker_process import StartsWorkers
@@ -43,7 +43,7 @@ class WorkerKit:
         start: StartsWorkers,
         server: RestartableServer,
         folder: Path,
-        limits: Limits,
+        limits: WaitLimits,
     ) -> None:
         self._start = start
         self._server = server

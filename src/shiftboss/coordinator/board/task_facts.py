@@ -14,7 +14,7 @@ from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.swarms.overview import live_workers, refused_by
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, PlanRunRecord, Totals
-from shiftboss.rules.tasks.reasons import TaskFacts
+from shiftboss.rules.tasks.reasons import TaskSituation
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.board.port import CiState, Dependency, HandoffSummary
 from shiftboss.store.port import Transaction
@@ -28,7 +28,7 @@ QUEUE_COUNTED_MAX = 5
 class BoardFacts(NamedTuple):
     """`facts` lack who owns the files of a failed task by now, which `why_task` tells."""
 
-    facts: TaskFacts
+    facts: TaskSituation
     depends_on: Sequence[str] = ()
     attempt: ContractAttempt | None = None
     ci: CiState | None = None
@@ -102,7 +102,7 @@ class _Reader:
         others = self._unfinished(dependencies.values())
         verifiers = living_verifiers(tx, self._now_ms) if claims else {}
 
-        def facts_of(task: Task) -> TaskFacts:
+        def facts_of(task: Task) -> TaskSituation:
             task_id = task.task_id
             claim, refusal = claims.get(task_id), refusals.get(task_id)
             attempt = attempts.get(task_id)
@@ -110,7 +110,7 @@ class _Reader:
             owners = {hold.task_id for hold in held_back}
             is_open = claim is not None and claim.ended_at_ms is None
             waits = dependencies.get(task_id, ())
-            return TaskFacts(
+            return TaskSituation(
                 task=task,
                 run=self._run,
                 is_offline=self._polling is None,

@@ -16,7 +16,7 @@ from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.lifecycle import packet_status
 from shiftboss.rules.tasks.packet_reasons import packet_reasons
-from shiftboss.rules.tasks.reasons import TaskFacts, reasons_of
+from shiftboss.rules.tasks.reasons import TaskSituation, reasons_of
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.rules.tasks.waiting import Holder
 from shiftboss.store.port import Transaction
@@ -56,7 +56,9 @@ def _why_packet(tx: Transaction, request: TaskRequest) -> WhyAnswer:
     )
 
 
-def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None, now_ms: int) -> TaskFacts:
+def _facts(
+    tx: Transaction, task: Task, polling: frozenset[str] | None, now_ms: int
+) -> TaskSituation:
     swarm_id, task_id = task.swarm_id, task.task_id
     run = tx.plan_run(swarm_id)
     held_back = tx.holds_of_task(swarm_id, task_id)
@@ -66,7 +68,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None, now_ms: 
     budgets = {hold.task_id: tx.budget(swarm_id, hold.task_id) for hold in held_back}
     questions = tx.open_questions_of_task(swarm_id, task_id, QUESTIONS_NAMED_MAX)
     unfinished = tx.unfinished_dependencies(swarm_id, task_id)
-    return TaskFacts(
+    return TaskSituation(
         task=task,
         run=run,
         is_offline=polling is None,

@@ -29,7 +29,6 @@ from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
     BusStatus,
-    BusWorker,
     DoneAnswer,
     DoneRequest,
     HeartbeatAnswer,
@@ -44,6 +43,7 @@ from shiftboss.protocol.bus import (
     StatusRequest,
     TaskEndAnswer,
     TaskFailedRequest,
+    WorkerInfo,
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
@@ -312,10 +312,10 @@ def _waiting(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> 
 
 def _worker_view(
     worker: Worker, state: WorkerState | None, is_polling: bool, now_ms: int
-) -> BusWorker:
+) -> WorkerInfo:
     status = bus_status(state, is_polling=is_polling)
     idle_ms = now_ms - worker.last_activity_at_ms if state is None else 0
-    return BusWorker(
+    return WorkerInfo(
         name=worker.name,
         status=status,
         current_task=worker.task_id if status == "executing" else None,

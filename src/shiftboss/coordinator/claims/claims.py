@@ -21,11 +21,11 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.handoffs import (
     VERIFIER_SECONDS,
     Claim,

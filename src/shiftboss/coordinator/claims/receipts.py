@@ -10,7 +10,8 @@ from shiftboss.coordinator.deployment.keys import key_view
 from shiftboss.coordinator.runs.landings import accepted_commits
 from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff, UnknownReceipt, UnknownTask
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.attestations import Envelope, LandingBody
+from shiftboss.protocol.claims.attestations import Envelope, LandingBody
+from shiftboss.protocol.claims.receipts import SignedReceipt
 from shiftboss.protocol.handoff_requests import (
     ExportReceiptAnswer,
     ExportReceiptRequest,
@@ -20,14 +21,13 @@ from shiftboss.protocol.handoff_requests import (
     ReceiptList,
     ReceiptRequest,
 )
-from shiftboss.protocol.receipts import SignedReceipt
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of
 from shiftboss.rules.deployment.records import StoredKey
 from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
 

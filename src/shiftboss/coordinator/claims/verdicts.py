@@ -24,12 +24,12 @@ from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.runs import landings, reviews
 from shiftboss.coordinator.swarms import packets
 from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import wire_time
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.claims.escalations import refusal_question
 from shiftboss.rules.claims.handoffs import (
     REFUSALS_MAX,
@@ -43,7 +43,7 @@ from shiftboss.rules.claims.rejections import is_rejected
 from shiftboss.rules.claims.verdicts import proves_held_out_tests
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 
@@ -236,22 +236,7 @@ def _accept(
     now_ms: int,
 ) -> None:
     content = json.loads(claim.words)
-    # The clock may have been set back, but a receipt must not be accepted before its claim.
-    accepted_at = wire_time(max(now_ms, claim.asked_at_ms))
-    body = receipt_body(
-        job_of(tx, claim, handoff),
-        verdict,
-        receipt_id=receipt_id_of(claim.swarm_id, claim.task_id, claim.claim_id, claim.asked_at_ms),
-        worker=claim.worker,
-        claimed_by=claimed_by(claim),
-        actor=content.get("actor"),
-        summary=content["summary"],
-        strategy=handoff.strategy,
-        claimed_at=wire_time(claim.asked_at_ms),
-        verified_at=accepted_at,
-        accepted_at=accepted_at,
-        server_version=__version__,
-    )
+    body = _receipt_of(tx, claim, handoff, verdict, now_ms)
     _end_claim(tx, claim, "accepted", verdict, now_ms)
     receipt = _receipt_row(handoff, sign(body), now_ms)
     tx.add_receipt(receipt)
@@ -264,21 +249,9 @@ def _accept(
         {**event_data(claim), "receipt_id": body.receipt_id, "commit": verdict.commit},
         task_id=claim.task_id,
     )
-    in_review = handoff.review == "required"
-    if in_review:
+    if handoff.review == "required":
         reviews.request_review(tx, receipt, now_ms)
-    released = held._replace(claim_id=None)
-    if handoff.repo_name is not None:
-        done = released._replace(state=WorkerState.COMPLETE)
-        store_checkpoint(tx, done, handoff, "milestone_transition", now_ms)
-    if held.packet_id is not None:
-        packets.finish_claimed(tx, released, content["packet"], now_ms)
-        tx.release(claim.swarm_id, claim.task_id)
-        retries = 0
-    else:
-        task = held_task(tx, held)
-        retries = task.failures
-        finish_task(tx, task, released, now_ms, in_review=in_review)
+    retries = _finish_work(tx, claim, held, handoff, now_ms)
     if not handoff.lands_later:
         release_accepted(tx, claim.swarm_id, claim.task_id, now_ms)
     tx.drop_tracking(claim.swarm_id, claim.task_id)
@@ -294,6 +267,45 @@ def _accept(
         number=claim.claim_id,
         cost=content.get("cost"),
     )
+
+
+def _receipt_of(
+    tx: Transaction, claim: Claim, handoff: Handoff, verdict: Verdict, now_ms: int
+) -> ReceiptBody:
+    content = json.loads(claim.words)
+    # The clock may have been set back, but a receipt must not be accepted before its claim.
+    accepted_at = wire_time(max(now_ms, claim.asked_at_ms))
+    return receipt_body(
+        job_of(tx, claim, handoff),
+        verdict,
+        receipt_id=receipt_id_of(claim.swarm_id, claim.task_id, claim.claim_id, claim.asked_at_ms),
+        worker=claim.worker,
+        claimed_by=claimed_by(claim),
+        actor=content.get("actor"),
+        summary=content["summary"],
+        strategy=handoff.strategy,
+        claimed_at=wire_time(claim.asked_at_ms),
+        verified_at=accepted_at,
+        accepted_at=accepted_at,
+        server_version=__version__,
+    )
+
+
+def _finish_work(
+    tx: Transaction, claim: Claim, held: Assignment, handoff: Handoff, now_ms: int
+) -> int:
+    """Ends the packet or the task of an accepted claim. Returns how often it had failed."""
+    released = held._replace(claim_id=None)
+    if handoff.repo_name is not None:
+        done = released._replace(state=WorkerState.COMPLETE)
+        store_checkpoint(tx, done, handoff, "milestone_transition", now_ms)
+    if held.packet_id is not None:
+        packets.finish_claimed(tx, released, json.loads(claim.words)["packet"], now_ms)
+        tx.release(claim.swarm_id, claim.task_id)
+        return 0
+    task = held_task(tx, held)
+    finish_task(tx, task, released, now_ms, in_review=handoff.review == "required")
+    return task.failures
 
 
 def _receipt_row(handoff: Handoff, signed: SignedReceipt, now_ms: int) -> ReceiptRow:

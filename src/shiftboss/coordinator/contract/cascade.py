@@ -8,9 +8,9 @@ from shiftboss.coordinator.bus.dispatch import drain
 from shiftboss.coordinator.contract.attempts import add_attempt_event, attempt_of, restarted
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.claims.verdicts import proves_green_ci
 from shiftboss.rules.contract.forbidden_patterns import violation_of

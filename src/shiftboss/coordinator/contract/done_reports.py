@@ -14,9 +14,9 @@ from shiftboss.coordinator.contract.attempts import (
 )
 from shiftboss.coordinator.contract.ci import refuse_unless_green
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.milestones import Done
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import (

@@ -17,7 +17,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
 from shiftboss.rules.claims.handoffs import Handoff, check_no_claim
 from shiftboss.rules.contract.failures import (
-    Action,
+    FailureAction,
     FailureClass,
     action_for,
     classify,
@@ -145,7 +145,7 @@ def denied_operations(attempt: ContractAttempt, tool: str) -> list[str]:
 
 
 def _act(
-    tx: Transaction, policy: ActivePolicy, case: _FailureCase, action: Action
+    tx: Transaction, policy: ActivePolicy, case: _FailureCase, action: FailureAction
 ) -> tuple[int | None, int | None]:
     """Carry out the action; the ids of the question and the halt that it created."""
     held, now_ms = case.held, case.now_ms

@@ -18,9 +18,9 @@ from shiftboss.coordinator.contract.attempts import (
     store_checkpoint,
 )
 from shiftboss.coordinator.contract.ci import follow_commit
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.tasks.packets import Assignment

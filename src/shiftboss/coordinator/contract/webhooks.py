@@ -15,7 +15,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.evidence.ci.credentials import read_webhook_secret
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
-from shiftboss.evidence.ci.webhooks import Webhook, parse_webhook
+from shiftboss.evidence.ci.webhooks import ForgeWebhook, parse_webhook
 from shiftboss.protocol.ci import WebhookAnswer, WebhookReason
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.rules.contract.records import Tracking
@@ -56,7 +56,7 @@ class Webhooks:
         self._received.put(digest, answer.looks)
         return answer
 
-    async def _follow(self, repo: str, repository: str, webhook: Webhook) -> WebhookAnswer:
+    async def _follow(self, repo: str, repository: str, webhook: ForgeWebhook) -> WebhookAnswer:
         """The sender has the secret, so it may know why nothing is checked."""
         if not webhook.concerns_ci:
             event = f"the event {webhook.event!r}" if webhook.event else "a body without an event"

@@ -17,6 +17,7 @@ from shiftboss.errors import EvidenceUnavailable, InvalidReceipt, InvalidRequest
 from shiftboss.evidence.keys import key_id_of
 from shiftboss.evidence.port import Evidence
 from shiftboss.evidence.receipt_verification import public_key
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.deployment.keys import (
     AddKeyRequest,
     KeyAnswer,
@@ -24,7 +25,6 @@ from shiftboss.protocol.deployment.keys import (
     RetireKeyRequest,
 )
 from shiftboss.protocol.fields import wire_time
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.rules.access.actors import SERVER
 from shiftboss.rules.deployment.records import StoredKey
 from shiftboss.store.port import Store, Transaction

@@ -19,11 +19,11 @@ from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.notifications import outbox
 from shiftboss.coordinator.notifications.active_channels import ActiveChannels
-from shiftboss.coordinator.notifications.outbox import Attempt
+from shiftboss.coordinator.notifications.outbox import SendResult
 from shiftboss.errors import ShiftbossError
-from shiftboss.notifications.channel import Channel, Envelope, NotSent
+from shiftboss.notifications.channel import Channel, NotSent, OutgoingMessage
 from shiftboss.rules.notifications.kinds import NOTIFIED
-from shiftboss.rules.notifications.records import Message
+from shiftboss.rules.notifications.records import NotificationMessage
 from shiftboss.rules.notifications.schedule import Rate
 from shiftboss.store.port import Transactions
 
@@ -104,7 +104,7 @@ class ChannelSender(Timer):
         at_ms = await self.store.read(lambda tx: tx.next_delivery_at_ms(self._name))
         return None if at_ms is None else max(at_ms, self._rate.free_at_ms())
 
-    async def _deliver(self, message: Message) -> None:
+    async def _deliver(self, message: NotificationMessage) -> None:
         attempt = await attempt_to_send(self._channel, self._active.envelope(message))
         record = partial(
             outbox.record_attempt,
@@ -121,16 +121,16 @@ class ChannelSender(Timer):
             log.warning("notification %s by %s: %s", message.message_id, self._name, attempt.error)
 
 
-async def attempt_to_send(channel: Channel, envelope: Envelope) -> Attempt:
+async def attempt_to_send(channel: Channel, envelope: OutgoingMessage) -> SendResult:
     try:
         await channel.send(envelope)
     except NotSent as error:
-        return Attempt(error.text, error.asked_seconds)
+        return SendResult(error.text, error.asked_seconds)
     except Exception as error:
         # A channel that fails in a way that nobody thought of is tried again, too.
         log.exception("a notification could not be sent")
-        return Attempt(f"unexpected error ({type(error).__name__})")
-    return Attempt()
+        return SendResult(f"unexpected error ({type(error).__name__})")
+    return SendResult()
 
 
 class Notifier:

@@ -13,7 +13,7 @@ from shiftboss.coordinator.handoffs.service import TAKABLE, HandoffService
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.store.port import Transaction, Transactions
 
 # The evidence process limits how many run expensive commands at a time. One slow repository must

@@ -38,6 +38,7 @@ from shiftboss.errors import (
     UnknownRepo,
 )
 from shiftboss.evidence.port import Evidence
+from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
@@ -72,7 +73,6 @@ from shiftboss.protocol.handoff_requests import (
     WaiveAnswer,
     WaiveRequest,
 )
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.access.actors import verifier_name
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.rules.claims.new_contracts import normalised_paths

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.claims.handoffs import Handoff, Signal
 from shiftboss.rules.claims.strategies import (

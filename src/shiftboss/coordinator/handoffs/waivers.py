@@ -5,10 +5,10 @@ from __future__ import annotations
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.errors import Conflict, UnknownHandoff
+from shiftboss.protocol.claims.verdicts import Verdict, Waiver
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import WaiveAnswer, WaiveRequest
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
-from shiftboss.protocol.verdicts import Verdict, Waiver
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.waivers import check_waiver, covers_refusal
 from shiftboss.store.port import Transaction

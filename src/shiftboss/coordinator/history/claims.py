@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from shiftboss.coordinator.history.task_check import check_task_exists
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
 from shiftboss.protocol.history import (
     CanaryView,
     CheckView,
@@ -14,7 +15,6 @@ from shiftboss.protocol.history import (
     TaskClaimList,
     TaskClaimView,
 )
-from shiftboss.protocol.verdicts import CheckResult, Verdict
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
 from shiftboss.store.port import Transaction

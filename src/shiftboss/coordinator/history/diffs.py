@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shiftboss.coordinator.history.task_check import check_task_exists
 from shiftboss.errors import DiffUnavailable, EvidenceUnavailable, UnknownHandoff, UnknownRepo
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.diffs import (
+from shiftboss.protocol.claims.diffs import (
     DiffAnswer,
     DiffSource,
     FileDiff,

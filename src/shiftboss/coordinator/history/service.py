@@ -11,7 +11,7 @@ from shiftboss.coordinator.history.replays import Replays
 from shiftboss.coordinator.history.task_check import check_task_exists
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.board.rendered import RenderedAnswer, rendered
-from shiftboss.protocol.diffs import DiffAnswer, ShowDiffRequest
+from shiftboss.protocol.claims.diffs import DiffAnswer, ShowDiffRequest
 from shiftboss.protocol.history import (
     EventList,
     ListEventsRequest,

@@ -10,7 +10,7 @@ from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 
 _OPEN = ("waiting", "taken")
 

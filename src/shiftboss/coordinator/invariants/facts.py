@@ -10,8 +10,8 @@ from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task, Worker
-from shiftboss.store.handoff_port import ReceiptRow
-from shiftboss.store.inspection_port import ContractRow, EventSpan, QueueRow
+from shiftboss.store.handoffs.port import ReceiptRow
+from shiftboss.store.inspection.port import ContractRow, EventSpan, QueueRow
 from shiftboss.store.port import Transaction
 
 SWARMS_PER_PAGE = 500

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Sequence
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.notifications.channel import Channel, Envelope
+from shiftboss.notifications.channel import Channel, OutgoingMessage
 from shiftboss.notifications.settings_source import (
     LoadedSettings,
     SettingsSource,
     channels_of,
 )
 from shiftboss.protocol.notifications.settings import NotifySettings
-from shiftboss.rules.notifications.records import Message
+from shiftboss.rules.notifications.records import NotificationMessage
 from shiftboss.rules.notifications.settings_file import InvalidNotifySettings
 
 log = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ class ActiveChannels:
     def settings(self) -> NotifySettings:
         return self.loaded.settings
 
-    def envelope(self, message: Message) -> Envelope:
-        return Envelope(message, self._address(), self._clock() // 1000)
+    def envelope(self, message: NotificationMessage) -> OutgoingMessage:
+        return OutgoingMessage(message, self._address(), self._clock() // 1000)
 
     async def start(self) -> None:
         """A mistake in the file does not keep the server from its work."""

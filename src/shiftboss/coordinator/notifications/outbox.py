@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shiftboss.coordinator.notifications.contents import is_pointless, notification_of
 from shiftboss.protocol.notifications.settings import NotifySettings, QuietTime
 from shiftboss.rules.notifications.grouping import DIGEST_MAX, new_message, next_group
-from shiftboss.rules.notifications.records import Delivery, Letter, Message
+from shiftboss.rules.notifications.records import ChannelDelivery, Letter, NotificationMessage
 from shiftboss.rules.notifications.schedule import ATTEMPTS_MAX, end_of_quiet_ms, pause_ms
 from shiftboss.store.port import Transaction
 
@@ -20,7 +20,7 @@ EVENTS_PER_TRANSACTION_MAX: Final = 100
 ERROR_CHARACTERS_MAX: Final = 300
 
 
-class Attempt(NamedTuple):
+class SendResult(NamedTuple):
     """How an attempt to send a message ended. `error` is None if the receiver took it."""
 
     error: str | None = None
@@ -49,12 +49,12 @@ def _notify(
     number = tx.add_notification(notification)
     due_at_ms = end_of_quiet_ms(settings.quiet, kind, now_ms)
     for channel in channels:
-        tx.add_delivery(Delivery(number, channel, "pending", due_at_ms, due_at_ms > now_ms))
+        tx.add_delivery(ChannelDelivery(number, channel, "pending", due_at_ms, due_at_ms > now_ms))
 
 
 def next_message(
     tx: Transaction, channel: str, now_ms: int, *, was_limited: bool = False
-) -> Message | None:
+) -> NotificationMessage | None:
     """What to send now; None if nothing is due. One that was tried before comes again as it was."""
     letters = tx.due_deliveries(channel, now_ms, DIGEST_MAX)
     due = [letter for letter in letters if not _dropped(tx, letter, now_ms)]
@@ -63,7 +63,9 @@ def next_message(
     message_id = due[0].delivery.message_id
     if message_id is not None:
         whole = tx.letters_of_message(channel, message_id)
-        return Message(message_id, tuple(letter.notification for letter in whole), now_ms)
+        return NotificationMessage(
+            message_id, tuple(letter.notification for letter in whole), now_ms
+        )
     fresh = [letter for letter in due if letter.delivery.message_id is None]
     group = next_group(fresh, was_limited=was_limited)
     message = new_message(group, now_ms)
@@ -82,7 +84,9 @@ def _dropped(tx: Transaction, letter: Letter, now_ms: int) -> bool:
     return True
 
 
-def _end(tx: Transaction, delivery: Delivery, state: str, error: str | None, now_ms: int) -> None:
+def _end(
+    tx: Transaction, delivery: ChannelDelivery, state: str, error: str | None, now_ms: int
+) -> None:
     tx.save_delivery(delivery._replace(state=state, error=error, ended_at_ms=now_ms))
 
 
@@ -90,7 +94,7 @@ def record_attempt(
     tx: Transaction,
     channel: str,
     message_id: str,
-    attempt: Attempt,
+    attempt: SendResult,
     quiet: QuietTime | None,
     now_ms: int,
     chance: float,

@@ -29,7 +29,7 @@ from shiftboss.protocol.notifications.calls import (
 from shiftboss.protocol.notifications.settings import QuietTime
 from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.documents.wording import did_you_mean, pluralize
-from shiftboss.rules.notifications.records import Content, Letter, Message, Notification
+from shiftboss.rules.notifications.records import Content, Letter, Notification, NotificationMessage
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.notifications.port import DeliveryCounts
 from shiftboss.store.port import Store, Transaction
@@ -118,7 +118,7 @@ class NotificationService:
             "Shiftboss: test", f"the channel {name} works", command="shiftboss notify channels"
         )
         notification = Notification(0, "test", 0, "test", now_ms, content)
-        message = Message(f"test_{now_ms:x}_{name}", (notification,), now_ms)
+        message = NotificationMessage(f"test_{now_ms:x}_{name}", (notification,), now_ms)
         started = elapsed_seconds()
         attempt = await attempt_to_send(
             self.channels.by_name[name], self.channels.envelope(message)

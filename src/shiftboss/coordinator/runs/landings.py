@@ -35,7 +35,7 @@ from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
 from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 

@@ -8,14 +8,14 @@ from shiftboss.coordinator.bus.dispatch import drain, take_task
 from shiftboss.coordinator.bus.task_endings import release_dependents
 from shiftboss.errors import Conflict, NotApproved
 from shiftboss.protocol.bus import ReviewView
+from shiftboss.protocol.claims.receipts import SignedReceipt
+from shiftboss.protocol.claims.verdicts import RejectedWork
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.receipts import SignedReceipt
 from shiftboss.protocol.runs import ApproveRequest, RejectRequest, ReviewAnswer
-from shiftboss.protocol.verdicts import RejectedWork
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Salvage, Task
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.port import Transaction
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.test_files import decoded, read_texts
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
-from shiftboss.protocol.verdicts import Canary, CheckResult, Violation
+from shiftboss.protocol.claims.verdicts import Canary, CheckResult, Violation
 from shiftboss.rules.claims.canaries.judgement import (
     CanaryJudgement,
     canary_hint,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiReport
-from shiftboss.protocol.verdicts import CheckResult, Violation
+from shiftboss.protocol.claims.verdicts import CheckResult, Violation
 from shiftboss.rules.claims.verdicts import CheckOutcome
 from shiftboss.rules.contract.ci_verdict import CiFinding, judge_ci_report
 

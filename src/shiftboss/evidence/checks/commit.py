@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror
 from shiftboss.evidence.mirror.objects import GitObject
-from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import CheckOutcome, failed, passed
 from shiftboss.rules.paths.branch_names import is_branch_name
 

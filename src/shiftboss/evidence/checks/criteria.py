@@ -23,7 +23,7 @@ from shiftboss.evidence.mirror.checkout import (
 )
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.overlays import Overlay
-from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together

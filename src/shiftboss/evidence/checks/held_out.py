@@ -9,8 +9,8 @@ from typing import Final
 
 from shiftboss.evidence.checks.canary import CANARIES_MAX, options_of, sabotaged_files
 from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
+from shiftboss.protocol.claims.verdicts import CheckResult, TestTotals, VerificationJob, Violation
 from shiftboss.protocol.handoffs import HeldOutTests, held_out_hash
-from shiftboss.protocol.verdicts import CheckResult, TestTotals, VerificationJob, Violation
 from shiftboss.rules.claims.canaries.judgement import judge_canaries, passing_options
 from shiftboss.rules.claims.canaries.sabotage import choose_sabotages
 from shiftboss.rules.claims.criteria import parse_criterion

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.mirror import Mirror
-from shiftboss.protocol.verdicts import VerificationJob, Violation
+from shiftboss.protocol.claims.verdicts import VerificationJob, Violation
 from shiftboss.rules.claims.kept_tests import (
     FileRevision,
     LostTest,

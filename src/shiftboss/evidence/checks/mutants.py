@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.changes import DIFFED_FILES_MAX, changed_lines
 from shiftboss.evidence.mirror.mirror import Mirror
+from shiftboss.protocol.claims.verdicts import CheckResult, Violation
 from shiftboss.protocol.handoffs import MutantsRequired, VerificationPolicy
-from shiftboss.protocol.verdicts import CheckResult, Violation
 from shiftboss.rules.claims.mutants.mutation import (
     LocatedMutation,
     choose_mutations,

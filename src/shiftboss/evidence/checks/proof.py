@@ -18,7 +18,7 @@ from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
 from shiftboss.evidence.mirror.objects import regular_files
 from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
-from shiftboss.protocol.verdicts import CheckName, CheckResult, Violation
+from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
 from shiftboss.rules.claims.test_runs.reported import RunReport
@@ -26,7 +26,7 @@ from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
-from shiftboss.system.cancellation import run_together
+from shiftboss.system.processes.cancellation import run_together
 
 BASE_FILE_BYTES_MAX: Final = 8 * 2**20
 BASE_BYTES_MAX: Final = 64 * 2**20

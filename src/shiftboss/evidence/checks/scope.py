@@ -15,7 +15,7 @@ from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
 from shiftboss.evidence.mirror.changes import changes_of, net_change, plain_change
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.squashes import SquashHistory
-from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,
     failed,

@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from shiftboss.evidence.mirror.checkout import CheckoutWithSetup, checkout_with_setup
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay
-from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report

@@ -23,7 +23,7 @@ from shiftboss.evidence.checks.scope import ClaimedWork, check_scope, check_targ
 from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
-from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
+from shiftboss.protocol.claims.verdicts import Change, Verdict, VerificationJob
 from shiftboss.rules.claims.rejections import check_rejections
 from shiftboss.rules.claims.verdicts import (
     CheckOutcome,

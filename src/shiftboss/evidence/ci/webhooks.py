@@ -28,7 +28,7 @@ _SUBJECTS: Final = {
 _SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-class Webhook(NamedTuple):
+class ForgeWebhook(NamedTuple):
     """A signed webhook. `commits` are pairs of repository (`owner/name`) and commit; none for
     events that do not concern CI."""
 
@@ -40,13 +40,15 @@ class Webhook(NamedTuple):
         return self.event == "push" or self.event in _SUBJECTS
 
 
-def parse_webhook(provider: str, headers: Mapping[str, str], body: bytes, secret: str) -> Webhook:
+def parse_webhook(
+    provider: str, headers: Mapping[str, str], body: bytes, secret: str
+) -> ForgeWebhook:
     """Raises Forbidden if the body is not signed with the secret, InvalidRequest if it is no
     JSON."""
     lowered = {name.lower(): value for name, value in headers.items()}
     _check_signature(provider, lowered, body, secret)
     event = next((lowered[name] for name in _EVENTS if name in lowered), "")[:EVENT_CHARACTERS_MAX]
-    webhook = Webhook(event, [])
+    webhook = ForgeWebhook(event, [])
     if not webhook.concerns_ci:
         return webhook
     try:
@@ -55,7 +57,7 @@ def parse_webhook(provider: str, headers: Mapping[str, str], body: bytes, secret
         raise InvalidRequest("the body of the webhook is not JSON") from error
     if not isinstance(payload, dict):
         raise InvalidRequest("the body of the webhook is not an object")
-    return Webhook(event, _commits(event, payload))
+    return ForgeWebhook(event, _commits(event, payload))
 
 
 def _check_signature(provider: str, headers: Mapping[str, str], body: bytes, secret: str) -> None:

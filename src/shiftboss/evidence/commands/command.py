@@ -18,8 +18,8 @@ from shiftboss.evidence.commands.namespaces import Namespaces
 from shiftboss.evidence.commands.supervisor_process import SupervisorProcess, start_supervisor
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
-from shiftboss.system.kill_marked import end_marked
-from shiftboss.system.orphans import ORPHANS
+from shiftboss.system.processes.kill_marked import end_marked
+from shiftboss.system.processes.orphans import ORPHANS
 
 # The supervisor enforces the time limit and then kills what it started. If it takes this much
 # longer, it was stopped from outside, perhaps by the command.

@@ -17,7 +17,7 @@ import signal
 import sys
 
 from shiftboss.evidence.commands import supervisor
-from shiftboss.system.processes import deny_inspection, open_signal_pipe, read_available
+from shiftboss.system.processes.descendants import deny_inspection, open_signal_pipe, read_available
 
 INPUT = 0
 OUTPUT = 1

@@ -21,7 +21,12 @@ import struct
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, NoReturn
 
-from shiftboss.system.processes import LIBC, PR_SET_PDEATHSIG, control_process, write_file
+from shiftboss.system.processes.descendants import (
+    LIBC,
+    PR_SET_PDEATHSIG,
+    control_process,
+    write_file,
+)
 
 # `empty`: an empty folder in memory that nobody can write to. `memory`: one that the command can
 # write to. `read` and `write`: the source, wherever it was before other mounts covered it.

@@ -21,7 +21,7 @@ import time
 from typing import Any, NamedTuple
 
 from shiftboss.evidence.commands.namespaces import Mount, Namespaces, describe_failure, enter
-from shiftboss.system.processes import (
+from shiftboss.system.processes.descendants import (
     CHUNK_BYTES,
     Children,
     become_subreaper,

@@ -12,9 +12,9 @@ import threading
 from typing import Final
 
 from shiftboss.evidence.commands.fork_server import NUMBER_BYTES
-from shiftboss.system.child_process import prepare_start
-from shiftboss.system.orphans import ORPHANS
-from shiftboss.system.processes import module_argv, send_signal, start_ticks
+from shiftboss.system.processes.child_process import prepare_start
+from shiftboss.system.processes.descendants import module_argv, send_signal, start_ticks
+from shiftboss.system.processes.orphans import ORPHANS
 
 _FORK_SERVER: Final = "shiftboss.evidence.commands.fork_server"
 # A fork server that takes longer was stopped from outside, perhaps by a command.

@@ -21,8 +21,8 @@ from shiftboss.evidence.commands.sandbox import Backend, Containment, contain, f
 from shiftboss.evidence.mirror.comparison import KeptIndex, compare, keep_index
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay, commit_files, lay_over
+from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
 from shiftboss.rules.claims.sandbox_traces import looks_contained
 from shiftboss.rules.claims.verdicts import (

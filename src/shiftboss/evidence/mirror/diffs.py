@@ -13,7 +13,7 @@ from typing import Final
 from shiftboss.evidence.mirror.changes import RENAMES_MAX, CountedChange, counted_changes
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors
 from shiftboss.evidence.mirror.patches import parse_patch
-from shiftboss.protocol.diffs import DiffHunk, FileDiff, WorkDiff
+from shiftboss.protocol.claims.diffs import DiffHunk, FileDiff, WorkDiff
 from shiftboss.rules.documents.printable import printable
 
 FILES_MAX: Final = 300

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.protocol.diffs import DiffHunk
+from shiftboss.protocol.claims.diffs import DiffHunk
 from shiftboss.rules.documents.printable import printable_source
 
 LINE_CHARACTERS_MAX: Final = 2000

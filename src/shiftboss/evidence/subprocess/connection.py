@@ -25,8 +25,8 @@ from shiftboss.evidence.subprocess.messages import (
     receive,
     send,
 )
-from shiftboss.system.child_process import prepare_start
 from shiftboss.system.private_environment import starting_environment
+from shiftboss.system.processes.child_process import prepare_start
 
 
 class EvidenceConnection:

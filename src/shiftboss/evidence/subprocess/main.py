@@ -31,9 +31,9 @@ from shiftboss.evidence.subprocess.messages import (
     receive,
     send,
 )
-from shiftboss.system.niceness import lengthen_time_slices, lower_priority
-from shiftboss.system.orphans import ORPHANS
 from shiftboss.system.private_environment import hide_secrets, replace_environment
+from shiftboss.system.processes.niceness import lengthen_time_slices, lower_priority
+from shiftboss.system.processes.orphans import ORPHANS
 
 
 class RequestDispatcher:

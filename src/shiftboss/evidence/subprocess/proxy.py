@@ -16,8 +16,8 @@ from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.keys import KEY_FILE, KeyFile
 from shiftboss.evidence.port import Evidence
 from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_evidence_process
-from shiftboss.protocol.attestations import Envelope
-from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.claims.attestations import Envelope
+from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
 from shiftboss.rules.claims.statements import StatementBody
 
 P = ParamSpec("P")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.git import GitOutput
+from shiftboss.system.processes.child_process import exchange, kill_group, start_process
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024

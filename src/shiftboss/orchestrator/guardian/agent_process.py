@@ -21,8 +21,8 @@ from shiftboss.agents.launch import Launch
 from shiftboss.defaults import ERROR_LOG
 from shiftboss.evidence.commands.command import describe_exit
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
-from shiftboss.system.kill_marked import end_marked
-from shiftboss.system.processes import module_argv
+from shiftboss.system.processes.descendants import module_argv
+from shiftboss.system.processes.kill_marked import end_marked
 
 RUN_MARK: Final = "SHIFTBOSS_RUN"
 # A reader that never waits must not block the event loop.

@@ -8,7 +8,7 @@ import time
 from asyncio.transports import BaseTransport, ReadTransport, SubprocessTransport, WriteTransport
 from typing import Any, Final, cast
 
-from shiftboss.system.processes import CHUNK_BYTES
+from shiftboss.system.processes.descendants import CHUNK_BYTES
 
 LINE_BYTES_MAX: Final = 2**20
 # The buffer for a slow reader. The guardian buffers some more, then drops the oldest lines.

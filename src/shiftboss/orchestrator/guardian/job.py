@@ -7,7 +7,7 @@ import os
 from binascii import a2b_base64
 from typing import NamedTuple
 
-from shiftboss.system.processes import CHUNK_BYTES
+from shiftboss.system.processes.descendants import CHUNK_BYTES
 
 
 class GuardianJob(NamedTuple):

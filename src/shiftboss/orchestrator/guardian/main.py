@@ -23,7 +23,7 @@ from typing import Any
 from shiftboss.orchestrator.guardian.job import GuardianJob, open_input, read_job
 from shiftboss.orchestrator.guardian.output import OutputLog, OutputRelay
 from shiftboss.orchestrator.guardian.resource_use import ResourceUse
-from shiftboss.system.processes import (
+from shiftboss.system.processes.descendants import (
     CHUNK_BYTES,
     Children,
     become_subreaper,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from shiftboss.system.processes import CHUNK_BYTES
+from shiftboss.system.processes.descendants import CHUNK_BYTES
 
 WAITING_BYTES_MAX = 4 * 2**20
 

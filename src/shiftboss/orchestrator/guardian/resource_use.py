@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shiftboss.orchestrator.guardian.job import GuardianJob
-from shiftboss.system.processes import descendants, exceeded_limit
+from shiftboss.system.processes.descendants import descendants, exceeded_limit
 
 FIRST_SECONDS = 1.0
 PAUSE_SECONDS_MAX = 30.0

@@ -19,9 +19,9 @@ from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.squashes import find_squash, merge_onto
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
 from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBranch
+from shiftboss.protocol.claims.verdicts import Waiver
 from shiftboss.protocol.handoff_requests import Landing
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.squash import squash_message
 from shiftboss.system.file_locks import folder_lock

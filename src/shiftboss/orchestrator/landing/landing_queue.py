@@ -34,8 +34,8 @@ from shiftboss.orchestrator.landing.receipt_notes import note_landing
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.protocol.claims.verdicts import Waiver
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.runs.merge_tasks import (
     is_merge_active,

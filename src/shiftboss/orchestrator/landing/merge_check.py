@@ -12,8 +12,8 @@ from shiftboss.evidence.checks.test_runs import BaseRuns
 from shiftboss.evidence.commands.sandbox import state_paths
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.protocol.claims.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import with_waivers
 from shiftboss.system.background_delete import BackgroundDelete
 from shiftboss.system.file_locks import ExclusiveFolder, acquire_exclusive_folder

@@ -15,7 +15,7 @@ from shiftboss.orchestrator.run.held_out_files import resolve_sources, source_pr
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.typed_files import problem_lines
-from shiftboss.rules.documents.yaml_lines import Document, Problem
+from shiftboss.rules.documents.yaml_lines import Problem, YamlDocument
 from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
 from shiftboss.system.files import read_text
 
@@ -34,7 +34,7 @@ class PlanFile(NamedTuple):
     warnings: list[str]
     missing_folders: list[Problem]
     held_out_problems: list[Problem]
-    document: Document
+    document: YamlDocument
 
 
 def load_plan(path: Path, kinds: Collection[str] = AGENTS) -> Plan:

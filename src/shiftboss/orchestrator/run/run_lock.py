@@ -14,7 +14,7 @@ from typing import IO, Literal
 from shiftboss.attempts.run_process import LOCK_NAME, RunProcess, process_of_run
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
-from shiftboss.system.processes import start_ticks
+from shiftboss.system.processes.descendants import start_ticks
 from shiftboss.system.state_folder import BadStateFolder
 
 Role = Literal["run", "land", "clean"]

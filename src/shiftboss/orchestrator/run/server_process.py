@@ -22,10 +22,10 @@ from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, PORT
 from shiftboss.errors import ShiftbossError
 from shiftboss.notifications.programs import has_desktop_session
 from shiftboss.orchestrator.run.progress import Progress
-from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import folder_lock, try_lock
 from shiftboss.system.private_environment import starting_environment
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.child_process import kill_group, start_process
+from shiftboss.system.processes.descendants import python_argv
 from shiftboss.system.state_folder import operator_token
 
 START_SECONDS: Final = 30.0

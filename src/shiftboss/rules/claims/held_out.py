@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
+from shiftboss.protocol.claims.verdicts import TestTotals
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.protocol.verdicts import TestTotals
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.kept_tests import is_test_file, scan_tests
 from shiftboss.rules.claims.test_runs.reported import ReportedTest

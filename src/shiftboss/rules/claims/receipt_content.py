@@ -11,8 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from shiftboss.protocol.handoffs import held_out_hash
-from shiftboss.protocol.receipts import (
+from shiftboss.protocol.claims.receipts import (
     LISTED_MAX,
     RECEIPT_FORMAT,
     DiffSummary,
@@ -24,13 +23,14 @@ from shiftboss.protocol.receipts import (
     ReceiptMutants,
     ReceiptTests,
 )
-from shiftboss.protocol.verdicts import (
+from shiftboss.protocol.claims.verdicts import (
     Canary,
     CheckResult,
     TestTotals,
     Verdict,
     VerificationJob,
 )
+from shiftboss.protocol.handoffs import held_out_hash
 from shiftboss.rules.claims.held_out import UNSABOTAGED
 from shiftboss.rules.claims.mutants.outcome import totals
 

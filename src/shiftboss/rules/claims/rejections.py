@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from shiftboss.protocol.claims.verdicts import RejectedWork, Verdict, VerificationJob, Waiver
 from shiftboss.protocol.handoffs import Contract
-from shiftboss.protocol.verdicts import RejectedWork, Verdict, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import CheckOutcome, failed, is_waived, passed
 from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import printable_line

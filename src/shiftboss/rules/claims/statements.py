@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shiftboss.errors import InvalidReceipt
-from shiftboss.protocol.attestations import (
+from shiftboss.protocol.claims.attestations import (
     LANDING_FORMAT,
     LANDING_PREDICATE,
     PAYLOAD_TYPE,
@@ -14,13 +14,13 @@ from shiftboss.protocol.attestations import (
     LandingBody,
     Statement,
 )
-from shiftboss.protocol.handoffs import canonical_json
-from shiftboss.protocol.receipts import (
+from shiftboss.protocol.claims.receipts import (
     ReceiptBody,
     ReceiptBodyV1,
     ReceiptBodyV2,
     ReceiptBodyV3,
 )
+from shiftboss.protocol.handoffs import canonical_json
 
 StatementBody = ReceiptBody | LandingBody
 _BODIES: dict[str, type[ReceiptBody | LandingBody]] = {

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from shiftboss.protocol.verdicts import CheckName
+from shiftboss.protocol.claims.verdicts import CheckName
 from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS
 
 SignalKind = Literal["completion", "refusal", "failure", "dispute"]

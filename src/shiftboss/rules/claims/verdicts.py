@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Verdict, Violation, Waiver
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import CheckName, CheckResult, Verdict, Violation, Waiver
 from shiftboss.rules.claims.ways_out import DISPUTE
 
 EVERYTHING = "*"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.claims.verdicts import CheckName, Verdict, Waiver
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.protocol.verdicts import CheckName, Verdict, Waiver
 from shiftboss.rules.claims.held_out import runs_tests
 from shiftboss.rules.claims.verdicts import EVERYTHING, is_waived
 from shiftboss.rules.documents.wording import did_you_mean

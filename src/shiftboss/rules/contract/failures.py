@@ -91,7 +91,7 @@ _TEXTS: Final[tuple[tuple[FailureClass, re.Pattern[str]], ...]] = (
 )
 
 
-class Action(NamedTuple):
+class FailureAction(NamedTuple):
     """`retry_in_seconds` is set only for the kind "retry"."""
 
     kind: ActionKind
@@ -140,10 +140,10 @@ def _searched_text(error_type: str | None, text: str) -> str:
     return f"{searched[:half]}\n{searched[-half:]}"
 
 
-def suspected_fatal_action(task_id: str) -> Action:
+def suspected_fatal_action(task_id: str) -> FailureAction:
     """The action for text that sounds fatal: the worker waits until its contact decides."""
     types = ", ".join(EXAMPLES["fatal"])
-    return Action(
+    return FailureAction(
         "pause",
         "this sounds fatal, but only an error type halts the chain: BLOCKED until the contact "
         f'answers. If it is fatal: shiftboss failure {task_id} "what happened" --type TYPE '
@@ -158,7 +158,7 @@ def action_for(
     *,
     tool: str = "the tool",
     error: str = "permission denied",
-) -> Action:
+) -> FailureAction:
     """`attempts` is the number of failures of this class in a row, including the last one."""
     match failure_class:
         case "transient":
@@ -166,43 +166,45 @@ def action_for(
         case "recoverable":
             return _after_recoverable(attempts, policy)
         case "blocking":
-            return Action(
+            return FailureAction(
                 "pause", "cannot continue without help: BLOCKED, the orchestrator is told"
             )
         case "permission_denied":
             return _after_denial(attempts, policy, tool, error)
         case "fatal":
-            return Action(
+            return FailureAction(
                 "halt",
                 "all workers of the chain are halted until a human lifts it; consider a revert",
             )
 
 
-def _after_transient(attempts: int, policy: Failures) -> Action:
+def _after_transient(attempts: int, policy: Failures) -> FailureAction:
     backoff = policy.transient
     retries = RetryPolicy(backoff.max_retries, backoff.initial, backoff.multiplier)
     delay = retries.delay_seconds(attempts - 1)
     if delay is None:
-        return Action("escalate", f"still failing after {backoff.max_retries} retries")
+        return FailureAction("escalate", f"still failing after {backoff.max_retries} retries")
     delay = min(delay, backoff.max)
     message = f"retry {attempts} of {backoff.max_retries} in {delay} s"
-    return Action("retry", message, retry_in_seconds=delay)
+    return FailureAction("retry", message, retry_in_seconds=delay)
 
 
-def _after_recoverable(attempts: int, policy: Failures) -> Action:
+def _after_recoverable(attempts: int, policy: Failures) -> FailureAction:
     limits = policy.recoverable
     count = f"attempt {attempts} of {limits.max_attempts} failed"
     if attempts >= limits.max_attempts:
-        return Action("terminate", f"{count}: no more attempts")
+        return FailureAction("terminate", f"{count}: no more attempts")
     if attempts >= limits.escalate_after:
-        return Action("escalate", f"{count}: the worker continues, the orchestrator is told")
-    return Action("fix", f"{count}: the worker must fix it")
+        return FailureAction("escalate", f"{count}: the worker continues, the orchestrator is told")
+    return FailureAction("fix", f"{count}: the worker must fix it")
 
 
-def _after_denial(attempts: int, policy: Failures, tool: str, error: str) -> Action:
+def _after_denial(attempts: int, policy: Failures, tool: str, error: str) -> FailureAction:
     limit = policy.permission_denied.max_denials
     end = termination(tool, error)
     if attempts < limit:
         instruction = DENIED_ONCE.format(report=end.report)
-        return Action("report", f"{instruction}; {limit} denials of {tool} in a row end the worker")
-    return Action("terminate", f"{end.report}\n{end.message}")
+        return FailureAction(
+            "report", f"{instruction}; {limit} denials of {tool} in a row end the worker"
+        )
+    return FailureAction("terminate", f"{end.report}\n{end.message}")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.documents.yaml_lines import Document, KeyPath, Problem, read_yaml
+from shiftboss.rules.documents.yaml_lines import KeyPath, Problem, YamlDocument, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 # Finds contradictions in the parsed data, such as names that do not exist.
@@ -55,7 +55,7 @@ _LETTERS: Final = (
 class TypedFile(NamedTuple, Generic[M]):
     """`value` is None if the data does not fit the type. Use it only if there are no problems."""
 
-    document: Document
+    document: YamlDocument
     value: M | None
     problems: list[Problem]
 
@@ -103,7 +103,7 @@ def _key(path: KeyPath) -> str:
     return f"{'.'.join(map(str, path))}: " if path else ""
 
 
-def _problem(document: Document, model: type[BaseModel], error: ErrorDetails) -> Problem:
+def _problem(document: YamlDocument, model: type[BaseModel], error: ErrorDetails) -> Problem:
     path: KeyPath = tuple(error["loc"])
     if path and path[-1] == "[key]":
         path = path[:-1]

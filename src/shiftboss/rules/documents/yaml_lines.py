@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
 
 @dataclass
-class Document:
+class YamlDocument:
     """`lines` has the line of every key and list item; `problems` are errors in the YAML itself."""
 
     data: Any = None
@@ -43,10 +43,12 @@ class Document:
         return Problem(self.lines.get(above, 1), path, message)
 
 
-def read_yaml(text: str) -> Document:
+def read_yaml(text: str) -> YamlDocument:
     """Never raises, whatever the text contains."""
     if len(text) > CHARACTERS_MAX:
-        return Document(problems=[Problem(1, (), f"must have at most {CHARACTERS_MAX} characters")])
+        return YamlDocument(
+            problems=[Problem(1, (), f"must have at most {CHARACTERS_MAX} characters")]
+        )
     loader = None
     try:
         loader = yaml.SafeLoader(text)
@@ -54,11 +56,11 @@ def read_yaml(text: str) -> Document:
         reader = _YamlReader(loader)
         reader.document.data = None if root is None else reader.value(root, ())
     except RecursionError:
-        return Document(problems=[Problem(1, (), "is nested too deeply")])
+        return YamlDocument(problems=[Problem(1, (), "is nested too deeply")])
     except _TooLarge:
-        return Document(problems=[Problem(1, (), f"must have at most {VALUES_MAX} values")])
+        return YamlDocument(problems=[Problem(1, (), f"must have at most {VALUES_MAX} values")])
     except yaml.YAMLError as error:
-        return Document(problems=[_syntax_problem(error, text)])
+        return YamlDocument(problems=[_syntax_problem(error, text)])
     finally:
         if loader is not None:
             loader.dispose()
@@ -74,7 +76,7 @@ class _YamlReader:
         self._loader = loader
         self._open: list[yaml.Node] = []
         self._values = 0
-        self.document = Document()
+        self.document = YamlDocument()
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._values += 1

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.rules.notifications.grouping import single_id
-from shiftboss.rules.notifications.records import Message, Notification
+from shiftboss.rules.notifications.records import Notification, NotificationMessage
 
 # Slack refuses longer texts in a block.
 SLACK_CHARACTERS_MAX: Final = 2900
@@ -22,7 +22,7 @@ class DesktopText(NamedTuple):
     text: str
 
 
-def title_of(message: Message) -> str:
+def title_of(message: NotificationMessage) -> str:
     if not message.is_digest:
         return message.notifications[0].content.title
     return f"Shiftboss: {pluralize(len(message.notifications), 'notification')}"
@@ -36,7 +36,7 @@ def page_link(address: str, notification: Notification) -> str:
     return f"{address.rstrip('/')}/#/s/{swarm}/{view}"
 
 
-def generic_body(message: Message, address: str) -> bytes:
+def generic_body(message: NotificationMessage, address: str) -> bytes:
     """Of a webhook, and the input of a command."""
     views = [_view(notification, address) for notification in message.notifications]
     data: dict[str, Any] = views[0]
@@ -69,7 +69,7 @@ def _view(notification: Notification, address: str) -> dict[str, Any]:
     }
 
 
-def slack_body(message: Message, address: str) -> bytes:
+def slack_body(message: NotificationMessage, address: str) -> bytes:
     """`text` is for the notification of the client, `blocks` for the channel."""
     blocks: list[dict[str, Any]] = []
     if message.is_digest:
@@ -100,7 +100,7 @@ def _escaped(text: str) -> str:
     return text.replace("`", "'").replace("*", "∗")
 
 
-def desktop_text(message: Message) -> DesktopText:
+def desktop_text(message: NotificationMessage) -> DesktopText:
     if not message.is_digest:
         content = message.notifications[0].content
         lines = [content.text, *([content.command] if content.command else [])]

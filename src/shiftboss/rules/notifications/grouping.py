@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from shiftboss.rules.notifications.records import Letter, Message, Notification
+from shiftboss.rules.notifications.records import Letter, Notification, NotificationMessage
 
 # As many as these at once are a digest.
 DIGEST_FROM: Final = 4
@@ -20,14 +20,14 @@ def next_group(fresh: Sequence[Letter], *, was_limited: bool) -> Sequence[Letter
     return fresh[:DIGEST_MAX] if is_digest else fresh[:1]
 
 
-def new_message(group: Sequence[Letter], now_ms: int) -> Message:
+def new_message(group: Sequence[Letter], now_ms: int) -> NotificationMessage:
     """The id of one notification is always the same. That of a digest has the time in it: after a
     failure, its first notification may be in another one."""
     first = group[0].notification
     if len(group) == 1:
-        return Message(single_id(first), (first,), now_ms)
+        return NotificationMessage(single_id(first), (first,), now_ms)
     message_id = f"dig_{now_ms:x}_{first.number}"
-    return Message(message_id, tuple(letter.notification for letter in group), now_ms)
+    return NotificationMessage(message_id, tuple(letter.notification for letter in group), now_ms)
 
 
 def single_id(notification: Notification) -> str:

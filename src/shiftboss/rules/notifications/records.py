@@ -41,7 +41,7 @@ class Notification(NamedTuple):
     content: Content
 
 
-class Delivery(NamedTuple):
+class ChannelDelivery(NamedTuple):
     """The way of a notification to one channel. See the migration for the columns."""
 
     number: int
@@ -58,11 +58,11 @@ class Delivery(NamedTuple):
 class Letter(NamedTuple):
     """A delivery with its notification."""
 
-    delivery: Delivery
+    delivery: ChannelDelivery
     notification: Notification
 
 
-class Message(NamedTuple):
+class NotificationMessage(NamedTuple):
     """What is sent at once: one notification, or a digest of several. Repeats have the same id."""
 
     message_id: str

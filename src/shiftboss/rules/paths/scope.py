@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from shiftboss.protocol.claims.verdicts import Violation
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.protocol.verdicts import Violation
 from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import (

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.verdicts import Violation
+from shiftboss.protocol.claims.verdicts import Violation
 from shiftboss.rules.paths.ownership import is_import_root, is_protected, shadowed_module
 from shiftboss.rules.paths.patterns import Scope
 

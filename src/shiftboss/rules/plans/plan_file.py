@@ -30,7 +30,7 @@ from shiftboss.rules.documents.raw_data import (
 )
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.documents.yaml_lines import Document, KeyPath, Problem
+from shiftboss.rules.documents.yaml_lines import KeyPath, Problem, YamlDocument
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
 from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
@@ -57,7 +57,7 @@ class PlanText(NamedTuple):
     """`document` has the line numbers, for problems that are found later."""
 
     plan: Plan
-    document: Document
+    document: YamlDocument
     warnings: list[Problem]
 
 

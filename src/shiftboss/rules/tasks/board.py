@@ -7,12 +7,12 @@ from typing import Final
 from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.reasons import TaskFacts
+from shiftboss.rules.tasks.reasons import TaskSituation
 
 _VERIFYING: Final = frozenset({WorkerState.VERIFYING, WorkerState.SELF_REVIEW})
 
 
-def column_of(facts: TaskFacts, *, ci_pending: bool = False) -> Column:
+def column_of(facts: TaskSituation, *, ci_pending: bool = False) -> Column:
     status = facts.task.status
     if needs_person(facts):
         return "needs_you"
@@ -33,7 +33,7 @@ def column_of_packet(packet: Assignment) -> Column:
     return "verifying" if packet.state in _VERIFYING else "running"
 
 
-def needs_person(facts: TaskFacts) -> bool:
+def needs_person(facts: TaskSituation) -> bool:
     """Whether it waits for an answer, a decision or a review, or for somebody who raises its
     budget. What a task of another swarm or a pause holds back is waiting."""
     if facts.task.status == "done":
@@ -46,14 +46,14 @@ def needs_person(facts: TaskFacts) -> bool:
     return bool(facts.questions or facts.scope_requests or is_stuck or over_budget)
 
 
-def _is_verified(facts: TaskFacts, ci_pending: bool) -> bool:
+def _is_verified(facts: TaskSituation, ci_pending: bool) -> bool:
     held = facts.assignment
     return held is not None and (
         held.claim_id is not None or held.state in _VERIFYING or ci_pending
     )
 
 
-def _has_to_land(facts: TaskFacts) -> bool:
+def _has_to_land(facts: TaskSituation) -> bool:
     """Only a plan says that its work is to land."""
     landing = facts.landing
     return facts.run is not None and landing is not None and landing.landed_commit is None

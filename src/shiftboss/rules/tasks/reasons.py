@@ -50,7 +50,7 @@ VIOLATIONS_NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True)
-class TaskFacts:
+class TaskSituation:
     """`is_offline`: there is no server that workers could reach. `dependencies` are those that are
     not done or in review, `unlanded` those that are done and have to land first. `workers` are
     those of the swarm that have a task or wait for one. `passes` are those on an open claim, and
@@ -91,19 +91,19 @@ class TaskFacts:
         return f"shiftboss {words} {self.task.task_id} --swarm {self.task.swarm_id}"
 
 
-def reasons_of(facts: TaskFacts) -> list[Reason]:
+def reasons_of(facts: TaskSituation) -> list[Reason]:
     """The most urgent first. There is always at least one."""
     reasons = [reason for reasons in _REASONS for reason in reasons(facts)]
     return reasons or [_unexplained(facts)]
 
 
-def first_reason(facts: TaskFacts) -> Reason:
+def first_reason(facts: TaskSituation) -> Reason:
     """The most urgent one."""
     every = (reason for reasons in _REASONS for reason in reasons(facts))
     return next(every, None) or _unexplained(facts)
 
 
-def _unexplained(facts: TaskFacts) -> Reason:
+def _unexplained(facts: TaskSituation) -> Reason:
     """A worker that is blocked and has asked nothing that is still open."""
     task, held = facts.task, facts.assignment
     if held is not None and held.state is WorkerState.BLOCKED:
@@ -112,17 +112,17 @@ def _unexplained(facts: TaskFacts) -> Reason:
     return Reason(task.status, task.task_id, f"it is {task.status}", facts.command("task show"))
 
 
-def _questions(facts: TaskFacts) -> Iterator[Reason]:
+def _questions(facts: TaskSituation) -> Iterator[Reason]:
     asked = to_answer(facts.questions, facts.scope_requests, facts.budgets.values())
     refused_by = [violation["check"] for violation in facts.violations]
     yield from (question_reason(question, refused_by) for question in asked)
 
 
-def _scope_requests(facts: TaskFacts) -> Iterator[Reason]:
+def _scope_requests(facts: TaskSituation) -> Iterator[Reason]:
     yield from map(scope_reason, facts.scope_requests)
 
 
-def _halted(facts: TaskFacts) -> Iterator[Reason]:
+def _halted(facts: TaskSituation) -> Iterator[Reason]:
     if facts.is_open and facts.halt is not None:
         halt = facts.halt
         yield Reason(
@@ -133,7 +133,7 @@ def _halted(facts: TaskFacts) -> Iterator[Reason]:
         )
 
 
-def _holds(facts: TaskFacts) -> Iterator[Reason]:
+def _holds(facts: TaskSituation) -> Iterator[Reason]:
     if facts.is_open:
         for hold in facts.holds:
             if hold.kind == "answer" and facts.questions:
@@ -142,13 +142,13 @@ def _holds(facts: TaskFacts) -> Iterator[Reason]:
             yield hold_reason(hold, budget, used)
 
 
-def _contract_pause(facts: TaskFacts) -> Iterator[Reason]:
+def _contract_pause(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status == "active" and facts.paused is not None:
         text = f"its worker has to wait: {short_text(facts.paused)}"
         yield Reason("contract_pause", facts.task.task_id, text, "shiftboss repo list")
 
 
-def _dependencies(facts: TaskFacts) -> Iterator[Reason]:
+def _dependencies(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status not in ("open", "queued"):
         return
     for dependency in facts.dependencies:
@@ -163,7 +163,7 @@ def _dependencies(facts: TaskFacts) -> Iterator[Reason]:
         )
 
 
-def _obstacles(facts: TaskFacts) -> Iterator[Reason]:
+def _obstacles(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status == "open" and facts.refusal is not None and not facts.dependencies:
         yield from refusal_reasons(facts.refusal, facts.holders)
     elif facts.task.status == "failed":
@@ -171,7 +171,7 @@ def _obstacles(facts: TaskFacts) -> Iterator[Reason]:
         yield from (holder_reason(task.swarm_id, task.task_id, each) for each in facts.holders)
 
 
-def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
+def _not_submitted(facts: TaskSituation) -> Iterator[Reason]:
     waits = facts.dependencies or facts.unlanded or facts.refusal or facts.holds
     if facts.task.status != "open" or waits:
         return
@@ -185,7 +185,7 @@ def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
     yield Reason("not_submitted", facts.task.task_id, text, command)
 
 
-def _queued(facts: TaskFacts) -> Iterator[Reason]:
+def _queued(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status != "queued" or facts.dependencies or facts.holds or facts.halt:
         return
     swarm_id = facts.task.swarm_id
@@ -201,7 +201,7 @@ def _queued(facts: TaskFacts) -> Iterator[Reason]:
     yield Reason("queued", facts.task.task_id, text, command)
 
 
-def _left_behind(facts: TaskFacts) -> Iterator[Reason]:
+def _left_behind(facts: TaskSituation) -> Iterator[Reason]:
     """Without a server no worker is at work, whatever the last one has stored."""
     if facts.task.status != "active" or not facts.is_offline:
         return
@@ -212,7 +212,7 @@ def _left_behind(facts: TaskFacts) -> Iterator[Reason]:
         yield Reason("not_running", facts.task.task_id, text, "shiftboss serve")
 
 
-def _at_work(facts: TaskFacts) -> Iterator[Reason]:
+def _at_work(facts: TaskSituation) -> Iterator[Reason]:
     held = facts.assignment
     if facts.task.status != "active" or facts.is_offline:
         return
@@ -229,7 +229,7 @@ def _at_work(facts: TaskFacts) -> Iterator[Reason]:
     yield Reason("at_work", facts.task.task_id, text, command)
 
 
-def _claim(facts: TaskFacts) -> Iterator[Reason]:
+def _claim(facts: TaskSituation) -> Iterator[Reason]:
     claim = facts.claim
     if claim is None or facts.task.status not in ("active", "failed"):
         return
@@ -250,18 +250,18 @@ def _claim(facts: TaskFacts) -> Iterator[Reason]:
             yield Reason("claim_refused", task.task_id, text, show, tuple(waive))
 
 
-def _failed(facts: TaskFacts) -> Iterator[Reason]:
+def _failed(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status == "failed":
         yield failed_reason(facts.task, facts.run, facts.workers)
 
 
-def _cancelled(facts: TaskFacts) -> Iterator[Reason]:
+def _cancelled(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status == "cancelled":
         task = facts.task
         yield cancelled_reason(task.swarm_id, task.task_id, task.last_error)
 
 
-def _done(facts: TaskFacts) -> Iterator[Reason]:
+def _done(facts: TaskSituation) -> Iterator[Reason]:
     if facts.task.status != "done":
         return
     landing = facts.landing
@@ -280,7 +280,7 @@ def _done(facts: TaskFacts) -> Iterator[Reason]:
         yield Reason("landed", facts.task.task_id, text, facts.command("receipt show"))
 
 
-_REASONS: Final[Sequence[Callable[[TaskFacts], Iterator[Reason]]]] = (
+_REASONS: Final[Sequence[Callable[[TaskSituation], Iterator[Reason]]]] = (
     _questions,
     _scope_requests,
     _halted,

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from shiftboss.system.child_process import call_before_start
+from shiftboss.system.processes.child_process import call_before_start
 
 FIRST_CHOICE_SECONDS: Final = 1.0
 CHOICE_SECONDS: Final = 5.0

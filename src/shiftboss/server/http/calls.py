@@ -26,7 +26,7 @@ from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation, is_audited
-from shiftboss.server.operations.swarms import REPORTS, Report, parse
+from shiftboss.server.operations.swarms import REPORTS, SwarmOperation, parse
 from shiftboss.store.acting import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
@@ -92,7 +92,9 @@ class OperationCall(Call):
 
 
 class ReportCall(Call):
-    def __init__(self, coordinator: Coordinator, path: str, swarm_id: str, report: Report) -> None:
+    def __init__(
+        self, coordinator: Coordinator, path: str, swarm_id: str, report: SwarmOperation
+    ) -> None:
         self.path = path
         self.route = REPORT_ROUTE
         self.waits = report.waits

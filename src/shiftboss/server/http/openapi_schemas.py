@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 from shiftboss.coordinator.bus.messages import TIMEOUT_SECONDS_MAX
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
+from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.deployment.sessions import (
     LoginAnswer,
@@ -33,7 +34,6 @@ from shiftboss.protocol.swarms import (
     SwarmList,
     SwarmStatus,
 )
-from shiftboss.protocol.verdicts import Verdict
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.swarms import REPORTS

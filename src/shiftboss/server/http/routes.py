@@ -44,7 +44,7 @@ from shiftboss.server.operations.swarms import (
     parse_create_swarm,
 )
 from shiftboss.server.web.change_stream import Changes
-from shiftboss.server.web.login import Login, Logout, Session
+from shiftboss.server.web.login import Login, Logout, SessionPage
 from shiftboss.server.web.static_files import StaticFiles
 from shiftboss.store.acting import CURRENT_ACTOR
 
@@ -99,7 +99,9 @@ class Endpoints:
             Route(f"{STATIC_PREFIX}{{path:path}}", static, methods=["GET"]),
             Route("/login", Login(coordinator, forwarding, static), methods=["GET", "POST"]),
             Route("/logout", Logout(coordinator, forwarding), methods=["POST"]),
-            Route("/session", Session(coordinator, self._guard, self._started_at), methods=["GET"]),
+            Route(
+                "/session", SessionPage(coordinator, self._guard, self._started_at), methods=["GET"]
+            ),
             Route("/changes", Changes(coordinator, self._guard, self._started_at), methods=["GET"]),
         ]
 

@@ -13,7 +13,7 @@ from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, Swa
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.swarms import CREATE_SWARM, REPORTS, Report, create_swarm
+from shiftboss.server.operations.swarms import CREATE_SWARM, REPORTS, SwarmOperation, create_swarm
 
 
 class CallContext(NamedTuple):
@@ -57,7 +57,7 @@ def _bus_tool(name: str, operation: Operation) -> Tool:
     )
 
 
-def _report_tool(name: str, operation: Report) -> Tool:
+def _report_tool(name: str, operation: SwarmOperation) -> Tool:
     """Over HTTP the swarm is in the path; here it is an argument."""
 
     def call(coordinator: Coordinator, request: Any, context: CallContext) -> Awaitable[Answer]:

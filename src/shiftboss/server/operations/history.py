@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.protocol import history as calls
-from shiftboss.protocol.diffs import DiffAnswer, ShowDiffRequest
+from shiftboss.protocol.claims.diffs import DiffAnswer, ShowDiffRequest
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 

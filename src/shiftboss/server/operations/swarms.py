@@ -29,7 +29,7 @@ from shiftboss.rules.access.roles import Permission
 CREATE_SWARM: Final = Permission.SPAWN
 
 
-class Report(NamedTuple):
+class SwarmOperation(NamedTuple):
     """`use_case(swarms, swarm_id, request, idempotency_key)`. `permission` is what a caller needs.
     `waits`: its answer may take long."""
 
@@ -41,22 +41,22 @@ class Report(NamedTuple):
     waits: bool = False
 
 
-REPORTS: dict[str, Report] = {
-    "register": Report(
+REPORTS: dict[str, SwarmOperation] = {
+    "register": SwarmOperation(
         RegisterRequest,
         RegisterAnswer,
         SwarmService.register,
         "Register a worker for its packet.",
         Permission.WORK,
     ),
-    "progress": Report(
+    "progress": SwarmOperation(
         ProgressRequest,
         ProgressAnswer,
         SwarmService.progress,
         "Report progress on a task of the packet.",
         Permission.WORK,
     ),
-    "complete": Report(
+    "complete": SwarmOperation(
         CompleteRequest,
         CompleteAnswer,
         SwarmService.complete,
@@ -65,7 +65,7 @@ REPORTS: dict[str, Report] = {
         Permission.WORK,
         waits=True,
     ),
-    "error": Report(
+    "error": SwarmOperation(
         ErrorRequest,
         ErrorAnswer,
         SwarmService.error,

@@ -73,7 +73,7 @@ class Logout:
         await _reply(LogoutAnswer(ended=ended), (b"set-cookie", cookie)).send(send)
 
 
-class Session:
+class SessionPage:
     """Everybody may ask. A stranger learns that there is a server, and its version."""
 
     def __init__(self, coordinator: Coordinator, guard: Guard, started_at: str) -> None:

@@ -19,9 +19,9 @@ from shiftboss.rules.runs.records import (
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, Task
 from shiftboss.store.board.port import CiState, Dependency, HandoffSummary, WorkerRow
-from shiftboss.store.contract_rows import to_contract_attempt, to_halt
-from shiftboss.store.handoff_rows import to_scope_request
-from shiftboss.store.run_rows import to_budget, to_spawn_refusal
+from shiftboss.store.contract.rows import to_contract_attempt, to_halt
+from shiftboss.store.handoffs.rows import to_scope_request
+from shiftboss.store.runs.rows import to_budget, to_spawn_refusal
 from shiftboss.store.transaction_part import Row, TransactionPart, to_assignment
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from shiftboss.rules.notifications.records import Delivery, Letter, Notification
+from shiftboss.rules.notifications.records import ChannelDelivery, Letter, Notification
 
 # (channel, state)
 DeliveryCounts = Mapping[tuple[str, str], int]
@@ -27,7 +27,7 @@ class NotificationTransaction(Protocol):
         """Its number."""
         ...
 
-    def add_delivery(self, delivery: Delivery) -> None: ...
+    def add_delivery(self, delivery: ChannelDelivery) -> None: ...
 
     def due_deliveries(self, channel: str, now_ms: int, limit: int) -> list[Letter]:
         """The pending ones of the channel, the longest due first."""
@@ -39,7 +39,7 @@ class NotificationTransaction(Protocol):
 
     def next_delivery_at_ms(self, channel: str) -> int | None: ...
 
-    def save_delivery(self, delivery: Delivery) -> bool:
+    def save_delivery(self, delivery: ChannelDelivery) -> bool:
         """False, without a change, if it is not pending."""
         ...
 
@@ -47,7 +47,7 @@ class NotificationTransaction(Protocol):
         """Start again with one that has failed. False if it has not."""
         ...
 
-    def deliveries_of(self, number: int) -> list[Delivery]: ...
+    def deliveries_of(self, number: int) -> list[ChannelDelivery]: ...
 
     def letters_before(self, number: int, limit: int) -> list[Letter]:
         """The newest first: those of lower numbers."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.rules.notifications.records import Content, Delivery, Letter, Notification
+from shiftboss.rules.notifications.records import ChannelDelivery, Content, Letter, Notification
 from shiftboss.store.notifications.port import DeliveryCounts
 from shiftboss.store.transaction_part import Row, TransactionPart
 
-_COLUMNS: Final = len(Delivery._fields)
+_COLUMNS: Final = len(ChannelDelivery._fields)
 
 
 class NotificationRows(TransactionPart):
@@ -30,7 +30,7 @@ class NotificationRows(TransactionPart):
         assert row is not None, "INSERT ... RETURNING gives a row"
         return int(row[0])
 
-    def add_delivery(self, delivery: Delivery) -> None:
+    def add_delivery(self, delivery: ChannelDelivery) -> None:
         self._write("add_delivery", delivery._asdict())
 
     def due_deliveries(self, channel: str, now_ms: int, limit: int) -> list[Letter]:
@@ -45,7 +45,7 @@ class NotificationRows(TransactionPart):
         row = self._session.fetch_one("next_delivery_at_ms", {"channel": channel})
         return None if row is None else row[0]
 
-    def save_delivery(self, delivery: Delivery) -> bool:
+    def save_delivery(self, delivery: ChannelDelivery) -> bool:
         parameters = delivery._asdict()
         del parameters["held"]
         return self._write("save_delivery", parameters) == 1
@@ -54,7 +54,7 @@ class NotificationRows(TransactionPart):
         parameters = {"number": number, "channel": channel, "now_ms": now_ms}
         return self._write("retry_delivery", parameters) == 1
 
-    def deliveries_of(self, number: int) -> list[Delivery]:
+    def deliveries_of(self, number: int) -> list[ChannelDelivery]:
         rows = self._session.fetch_all("deliveries_of", {"number": number})
         return [_delivery(row) for row in rows]
 
@@ -82,8 +82,8 @@ class NotificationRows(TransactionPart):
         return None if row is None else row[0]
 
 
-def _delivery(row: Row) -> Delivery:
-    return Delivery._make((*row[:4], bool(row[4]), *row[5:_COLUMNS]))
+def _delivery(row: Row) -> ChannelDelivery:
+    return ChannelDelivery._make((*row[:4], bool(row[4]), *row[5:_COLUMNS]))
 
 
 def _letter(row: Row) -> Letter:

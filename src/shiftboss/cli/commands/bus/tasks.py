@@ -13,7 +13,7 @@ from shiftboss.cli.common.open_items import show_by_swarm, swarms_with
 from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import console, print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 task = typer.Typer(help="Add, submit, list and control tasks.", no_args_is_help=True)
 task.command("import")(import_file)

@@ -18,7 +18,7 @@ from shiftboss.cli.common.open_items import (
 )
 from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, ItemSwarm
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 worker = typer.Typer(
     help="List the workers of the bus, and free a stuck one.", no_args_is_help=True

@@ -8,7 +8,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import AnySwarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 claim = typer.Typer(
     help="Show the claims that wait for a verdict, and let verifiers look again.",

@@ -23,7 +23,7 @@ from shiftboss.cli.common.receipts import (
     read_note_of,
     receipt_pages,
 )
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 
 # The operation that shows a receipt, and the member of its answer.

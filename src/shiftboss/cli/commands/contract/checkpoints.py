@@ -19,7 +19,7 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 FOLDER: Final = "sessions"
 

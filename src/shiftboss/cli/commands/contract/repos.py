@@ -10,7 +10,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 from shiftboss.errors import ShiftbossError
 
 repo = typer.Typer(help="List the repos of the policy, and release them.", no_args_is_help=True)

@@ -47,7 +47,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, print_text, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 from shiftboss.errors import ShiftbossError
 
 handoff = typer.Typer(help="Give tasks their contracts, and show them.", no_args_is_help=True)

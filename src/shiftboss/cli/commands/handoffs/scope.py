@@ -25,7 +25,7 @@ from shiftboss.cli.common.options import (
     login_name,
 )
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 scope = typer.Typer(
     help="Request files outside a contract, and decide on requests.", no_args_is_help=True

@@ -27,7 +27,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_result,
     read_run_facts,
 )
-from shiftboss.system.processes import python_argv
+from shiftboss.system.processes.descendants import python_argv
 from shiftboss.system.state_folder import make_private_folder, make_state_folder, read_server_file
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from shiftboss.system.state_folder import BadStateFolder
 from shiftboss.system.token_files import BadToken
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.leftover_items import KeptWork, Leftover, WorkLocation
-    from shiftboss.orchestrator.run.leftover_refs import RefHolder
+    from shiftboss.orchestrator.leftovers.items import KeptWork, Leftover, WorkLocation
+    from shiftboss.orchestrator.leftovers.refs import RefHolder
 
 Tasks = dict[str, dict[str, Any]]
 # None: they could not be read.
@@ -89,7 +89,7 @@ class _Cleaning:
         self.unknown: dict[str, str] = {}
 
     def find(self) -> tuple[list[Leftover], list[KeptWork]]:
-        from shiftboss.orchestrator.run.leftovers import list_runs
+        from shiftboss.orchestrator.leftovers.leftovers import list_runs
 
         runs = list_runs(self._state)
         tasks = {swarm_id: self._tasks(swarm_id) for swarm_id in runs}
@@ -112,7 +112,7 @@ class _Cleaning:
         """Of the tasks that agents have worked on. Asked of the server, and never read from files
         that agents can write: branches are deleted by them."""
         from shiftboss.attempts.records import attempts_of_run
-        from shiftboss.orchestrator.run.leftover_items import WorkLocation
+        from shiftboss.orchestrator.leftovers.items import WorkLocation
 
         contracts: WorkLocations = {}
         names = {attempt.bead_id for attempt in attempts_of_run(self._state, swarm_id)}
@@ -128,7 +128,7 @@ class _Cleaning:
     async def _holders(
         self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, WorkLocations]
     ) -> list[RefHolder]:
-        from shiftboss.orchestrator.run.leftover_refs import find_holders
+        from shiftboss.orchestrator.leftovers.refs import find_holders
 
         holders: set[RefHolder] = set()
         for swarm_id, is_live in runs.items():
@@ -140,7 +140,7 @@ class _Cleaning:
     def _find_in_run(
         self, swarm_id: str, tasks: Tasks, contracts: WorkLocations, holders: list[RefHolder]
     ) -> tuple[list[Leftover], list[KeptWork]]:
-        from shiftboss.orchestrator.run.leftovers import find_leftovers
+        from shiftboss.orchestrator.leftovers.leftovers import find_leftovers
 
         leftovers, staying = asyncio.run(
             find_leftovers(
@@ -158,8 +158,8 @@ class _Cleaning:
         self, runs: Mapping[str, bool], tasks: TasksByRun, contracts: Mapping[str, WorkLocations]
     ) -> list[Leftover]:
         """Those of swarms that are known here, and whose runs have ended."""
-        from shiftboss.orchestrator.run.leftover_items import outcome_of
-        from shiftboss.orchestrator.run.leftover_refs import find_squashed
+        from shiftboss.orchestrator.leftovers.items import outcome_of
+        from shiftboss.orchestrator.leftovers.refs import find_squashed
 
         repos = {each.repo for of_run in contracts.values() for each in of_run.values()}
         listed = asyncio.run(find_squashed({*repos, self._state.parent}))
@@ -183,7 +183,7 @@ class _Cleaning:
     def _complete_swarms(self, runs: Mapping[str, bool]) -> list[Leftover]:
         """Swarms of plans and of tasks, unless a run works on them. Those of packets are deleted by
         the server, after its time for keeping them."""
-        from shiftboss.orchestrator.run.leftover_items import Leftover
+        from shiftboss.orchestrator.leftovers.items import Leftover
 
         if not self._include_unfinished:
             return []
@@ -239,7 +239,7 @@ class _Cleaning:
     ) -> list[Leftover]:
         if not self._include_unfinished or not tasks:
             return []
-        from shiftboss.orchestrator.run.leftovers import reservation
+        from shiftboss.orchestrator.leftovers.leftovers import reservation
 
         reservations = []
         for repo in sorted({str(contract.repo) for contract in contracts.values()}):
@@ -280,7 +280,7 @@ class _Cleaning:
 
     def _remove(self, own: list[Leftover], swarm_id: str) -> list[Removal]:
         """The lock comes first: a run that has started works on the tasks to be cancelled."""
-        from shiftboss.orchestrator.run.leftovers import hold_ended_run, remove_leftovers
+        from shiftboss.orchestrator.leftovers.leftovers import hold_ended_run, remove_leftovers
 
         reservations = [each for each in own if each.kind == "reservation"]
         swarms = [each for each in own if each.kind == "swarm"]

@@ -85,7 +85,7 @@ def _check_worker(
 ) -> str:
     """Returns what kind of worker it is."""
     from shiftboss.conformance.own_server import OwnServer
-    from shiftboss.conformance.worker.bench import Limits
+    from shiftboss.conformance.worker.bench import WaitLimits
     from shiftboss.conformance.worker.profiles import WorkerKit
     from shiftboss.conformance.worker_process import command_starter
 
@@ -93,7 +93,7 @@ def _check_worker(
         own_server = OwnServer(Path(folder, "server")).start()
         try:
             start = command_starter(_absolute(argv))
-            kit = WorkerKit(start, own_server, Path(folder, "worker"), Limits(seconds))
+            kit = WorkerKit(start, own_server, Path(folder, "worker"), WaitLimits(seconds))
             found = kit.detect() if profile == "auto" else profile
             kit.run(found, only, report)
         finally:

@@ -6,7 +6,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now
+from shiftboss.cli.common.times import now
 
 
 @server_command(operator=True)

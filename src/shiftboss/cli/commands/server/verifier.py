@@ -58,7 +58,7 @@ def verifier(
     found = find_target(server)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.servers import Servers
-    from shiftboss.system.orphans import ORPHANS
+    from shiftboss.system.processes.orphans import ORPHANS
     from shiftboss.verifier.service import run_verifier
 
     target = Servers.at(found.address, token_file=token_file)

@@ -11,7 +11,7 @@ from shiftboss.cli.common.client import Client, RequestRefused, parse_answer, sw
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.views.times import now, span
+from shiftboss.cli.common.times import now, span
 
 # A swarm that ended within this time is shown with the ongoing ones.
 RECENT: Final = timedelta(hours=1)

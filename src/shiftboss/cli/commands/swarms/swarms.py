@@ -14,7 +14,7 @@ from shiftboss.cli.common.open_items import only_swarm, unfinished_swarm
 from shiftboss.cli.common.options import OnlySwarmId, SwarmId
 from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
-from shiftboss.cli.views.times import now, span
+from shiftboss.cli.common.times import now, span
 from shiftboss.errors import ShiftbossError
 from shiftboss.rules.documents.wording import pluralize
 

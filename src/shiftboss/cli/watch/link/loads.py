@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.open_items import newest_swarms
-from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.cards import BoardCard
 from shiftboss.cli.watch.model.inbox import Item
 from shiftboss.cli.watch.model.summary import Summary
 
@@ -16,7 +16,7 @@ CARDS_PER_PAGE: Final = 1000
 
 
 class Page(NamedTuple):
-    cards: Sequence[Card]
+    cards: Sequence[BoardCard]
     next_after: str | None
     server_time: int
 
@@ -77,7 +77,7 @@ def load_cards(swarm_id: str, task_ids: Sequence[str]) -> Callable[[ServerSessio
 
 def _page(document: bytes) -> Page:
     answer = parse_answer(document, "cards")
-    cards = [Card.of(card) for card in answer["cards"]]
+    cards = [BoardCard.of(card) for card in answer["cards"]]
     return Page(cards, answer.get("next_after"), int(answer["server_time"]))
 
 

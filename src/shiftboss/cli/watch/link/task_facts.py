@@ -14,7 +14,7 @@ Members = Mapping[str, Any]
 
 
 @dataclass
-class TaskFacts:
+class LoadedTask:
     """`refusals` are what the server did not tell, by part. The diff is of the commit `diff_of`."""
 
     swarm_id: str
@@ -47,12 +47,12 @@ _LOADS: Final = (
 
 
 def load_task(
-    swarm_id: str, task_id: str, before: TaskFacts | None
-) -> Callable[[ServerSession], TaskFacts]:
+    swarm_id: str, task_id: str, before: LoadedTask | None
+) -> Callable[[ServerSession], LoadedTask]:
     """The diff of `before` is kept if nothing was claimed since: it takes git to make one."""
 
-    def load(session: ServerSession) -> TaskFacts:
-        facts = TaskFacts(swarm_id, task_id)
+    def load(session: ServerSession) -> LoadedTask:
+        facts = LoadedTask(swarm_id, task_id)
         for part in _LOADS:
             answer = _ask(session, facts, part)
             whole = part.part in ("task", "handoff")
@@ -65,7 +65,7 @@ def load_task(
     return load
 
 
-def _ask(session: ServerSession, facts: TaskFacts, part: _Load) -> dict[str, Any] | None:
+def _ask(session: ServerSession, facts: LoadedTask, part: _Load) -> dict[str, Any] | None:
     members = {"limit": EVENTS_SHOWN_MAX} if part.part == "events" else {}
     try:
         document = session.call(part.operation, facts.swarm_id, bead_id=facts.task_id, **members)
@@ -79,7 +79,7 @@ def _refusal_text(refusal: RequestRefused) -> str:
     return f"{refusal.detail}; {refusal.hint}" if refusal.hint else refusal.detail
 
 
-def _add_diff(session: ServerSession, facts: TaskFacts, before: TaskFacts | None) -> None:
+def _add_diff(session: ServerSession, facts: LoadedTask, before: LoadedTask | None) -> None:
     newest = facts.claims[0] if facts.claims else {}
     facts.diff_of = f"{newest.get('claim_id')} {newest.get('commit')} {_epoch(facts)}"
     if before is not None and before.diff is not None and before.diff_of == facts.diff_of:
@@ -95,5 +95,5 @@ def _add_diff(session: ServerSession, facts: TaskFacts, before: TaskFacts | None
     facts.diff = parse_answer(document, "files")
 
 
-def _epoch(facts: TaskFacts) -> object:
+def _epoch(facts: LoadedTask) -> object:
     return (facts.task or {}).get("epoch")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import login_name
-from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.cards import BoardCard
 from shiftboss.cli.watch.model.inbox import Item
 
 PAUSE_REASON: Final = "paused in shiftboss watch"
@@ -17,7 +17,7 @@ _RETRYABLE: Final = ("failed", "cancelled", "active", "queued")
 _CANCELLABLE: Final = ("open", "queued", "active")
 
 
-class Action(NamedTuple):
+class OperatorAction(NamedTuple):
     """A request to the server. `sender` is the method of ServerSession that sends it. `done` says
     what it has done."""
 
@@ -40,13 +40,13 @@ class Action(NamedTuple):
         return self.done
 
 
-class Target(NamedTuple):
+class Selection(NamedTuple):
     """What the keys act on: a task, or a swarm if `task_id` is empty. `items` are what waits for a
     person there, the selected one first."""
 
     swarm_id: str
     task_id: str
-    card: Card | None
+    card: BoardCard | None
     items: Sequence[Item]
 
     def item(self, *kinds: str) -> Item | None:
@@ -89,13 +89,13 @@ class Target(NamedTuple):
         return bool(self.task_id) and (stuck is not None or self.status in _RETRYABLE)
 
 
-def answer(target: Target, text: str) -> Action:
+def answer(target: Selection, text: str) -> OperatorAction:
     question_id: int | None = None
     if target.question is not None:
         question_id = target.question.question_id
     elif target.card is not None:
         question_id = target.card.question_ids[0]
-    return Action(
+    return OperatorAction(
         "answer_question",
         target.swarm_id,
         {"question_id": question_id, "answer": text},
@@ -103,16 +103,16 @@ def answer(target: Target, text: str) -> Action:
     )
 
 
-def approve(target: Target) -> Action:
+def approve(target: Selection) -> OperatorAction:
     return _review(target, "approve", f"{target.task_id} is approved")
 
 
-def reject(target: Target, reason: str) -> Action:
+def reject(target: Selection, reason: str) -> OperatorAction:
     done = f"{target.task_id} is rejected; its commit does not land"
     return _review(target, "reject", done, reason=reason)
 
 
-def _review(target: Target, operation: str, done: str, **members: object) -> Action:
+def _review(target: Selection, operation: str, done: str, **members: object) -> OperatorAction:
     """About the commit that was shown: another one may have been accepted meanwhile."""
     item = target.item("review")
     decision = {
@@ -120,16 +120,16 @@ def _review(target: Target, operation: str, done: str, **members: object) -> Act
         "commit": (item.commit or None) if item else None,
         "by": login_name(),
     }
-    return Action(operation, target.swarm_id, decision | members, done, "operator")
+    return OperatorAction(operation, target.swarm_id, decision | members, done, "operator")
 
 
-def decide_scope(target: Target, *, granted: bool, note: str = "") -> Action:
+def decide_scope(target: Selection, *, granted: bool, note: str = "") -> OperatorAction:
     item = target.item("scope")
     request_id = item.request_id if item else None
     if request_id is None and target.card is not None:
         request_id = target.card.scope_request_ids[0]
     verb = "granted" if granted else "refused"
-    return Action(
+    return OperatorAction(
         "decide_scope",
         target.swarm_id,
         {"request_id": request_id, "granted": granted, "decision": note or None},
@@ -138,39 +138,41 @@ def decide_scope(target: Target, *, granted: bool, note: str = "") -> Action:
     )
 
 
-def retry(target: Target) -> Action:
+def retry(target: Selection) -> OperatorAction:
     if target.item("stuck_claim"):
         done = f"verifiers look at the claim of {target.task_id} again"
-        return Action("retry_claim", target.swarm_id, {"bead_id": target.task_id}, done, "operator")
+        return OperatorAction(
+            "retry_claim", target.swarm_id, {"bead_id": target.task_id}, done, "operator"
+        )
     done = f"{target.task_id} is queued again"
-    return Action(
+    return OperatorAction(
         "retry_task", target.swarm_id, {"bead_id": target.task_id}, done, "maybe_operator"
     )
 
 
-def cancel(target: Target, reason: str) -> Action:
+def cancel(target: Selection, reason: str) -> OperatorAction:
     members = {"bead_id": target.task_id, "reason": reason}
-    return Action("cancel_task", target.swarm_id, members, f"{target.task_id} is cancelled")
+    return OperatorAction("cancel_task", target.swarm_id, members, f"{target.task_id} is cancelled")
 
 
-def pause(swarm_id: str, reason: str) -> Action:
+def pause(swarm_id: str, reason: str) -> OperatorAction:
     done = f"{swarm_id} is paused: running tasks continue, no others start"
-    return Action("pause_swarm", swarm_id, {"reason": reason or PAUSE_REASON}, done)
+    return OperatorAction("pause_swarm", swarm_id, {"reason": reason or PAUSE_REASON}, done)
 
 
-def resume(swarm_id: str, task_id: str = "") -> Action:
+def resume(swarm_id: str, task_id: str = "") -> OperatorAction:
     members = {"bead_id": task_id or None}
-    return Action(
+    return OperatorAction(
         "resume_swarm", swarm_id, members, f"{task_id or swarm_id} is resumed", "operator"
     )
 
 
-def raise_budget(item: Item, amount: float) -> Action:
+def raise_budget(item: Item, amount: float) -> OperatorAction:
     """Sets the unit that is used up; a limit on the other one stays as it is."""
     unit = budget_unit(item)
     limits = suggested_limits(item.command) | {unit: amount}
     shown = f"${amount:,.2f}" if unit == "dollars" else f"{int(amount):,} {unit}"
-    return Action(
+    return OperatorAction(
         "set_budget",
         item.swarm_id,
         {"bead_id": item.task_id or None, **_whole_tokens(limits)},

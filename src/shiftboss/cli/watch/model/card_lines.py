@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from rich.segment import Segment
 
-from shiftboss.cli.views.times import span
-from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.common.times import span
+from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, money, segment
 
 _CI_MARKS: Final = {
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
         return cls(task, title, agent, max(rest - title - (1 if title else 0), 0))
 
 
-def card_segments(card: Card, now_ms: int, width: int) -> list[Segment]:
+def card_segments(card: BoardCard, now_ms: int, width: int) -> list[Segment]:
     layout, column = Layout.of(width), COLUMNS[card.column]
     ci, ci_style = _CI_MARKS.get(card.ci, ("", ""))
     gap = segment("", 1)
@@ -63,25 +63,25 @@ def card_segments(card: Card, now_ms: int, width: int) -> list[Segment]:
     ]
 
 
-def _text(card: Card, *, with_title: bool) -> str:
+def _text(card: BoardCard, *, with_title: bool) -> str:
     """Why it is where it is. A card that needs no explanation shows its title instead."""
     text = card.text or ("" if with_title else card.title)
     return f"{card.state}: {text}" if card.column == "running" and card.state else text
 
 
-def _age(card: Card, now_ms: int) -> str:
+def _age(card: BoardCard, now_ms: int) -> str:
     return span((now_ms - card.since) / 1000) if card.since else ""
 
 
-def _context(card: Card) -> str:
+def _context(card: BoardCard) -> str:
     return "" if card.context_usage is None else f"{card.context_usage:.0%}"
 
 
-def _context_style(card: Card) -> str:
+def _context_style(card: BoardCard) -> str:
     return "yellow" if (card.context_usage or 0) >= CONTEXT_HIGH else ""
 
 
-def row_segments(row: Card | Heading, now_ms: int, width: int) -> list[Segment]:
+def row_segments(row: BoardCard | Heading, now_ms: int, width: int) -> list[Segment]:
     return (
         heading_segments(row, width)
         if isinstance(row, Heading)

@@ -36,7 +36,7 @@ _OTHER: Final = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class BoardCard:
     """What the board shows of a task. `since` is when it entered the state that it is in, or when
     its attempt started; `text` is why it is there, or what its agent does."""
 
@@ -64,7 +64,7 @@ class Card:
     in_review: bool
 
     @classmethod
-    def of(cls, members: Mapping[str, Any]) -> Card:
+    def of(cls, members: Mapping[str, Any]) -> BoardCard:
         column = members.get("column")
         column = column if column in COLUMNS else _OTHER
         since = _since(column, members)
@@ -143,7 +143,7 @@ class Board:
     """Cards by column. A change costs what the changed cards cost, however many there are."""
 
     def __init__(self) -> None:
-        self._cards: dict[str, Card] = {}
+        self._cards: dict[str, BoardCard] = {}
         self._groups: dict[str, list[SortKey]] = {name: [] for name in COLUMNS}
         self._words: tuple[str, ...] = ()
 
@@ -155,10 +155,10 @@ class Board:
     def counts(self) -> dict[str, int]:
         return {name: len(group) for name, group in self._groups.items()}
 
-    def get(self, task_id: str) -> Card | None:
+    def get(self, task_id: str) -> BoardCard | None:
         return self._cards.get(task_id)
 
-    def put(self, cards: Iterable[Card]) -> None:
+    def put(self, cards: Iterable[BoardCard]) -> None:
         for card in cards:
             self._take_out(card.task_id)
             self._cards[card.task_id] = card
@@ -196,7 +196,7 @@ class Board:
         """The rows: the cards, and a heading for each group that is not empty."""
         return sum(len(group) + 1 for group in self._groups.values() if group)
 
-    def __getitem__(self, row: int) -> Heading | Card:
+    def __getitem__(self, row: int) -> Heading | BoardCard:
         for name, group in self._groups.items():
             if not group:
                 continue

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.segment import Segment
 
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cells import segment
 
 KIND_CELLS: Final = 13
@@ -76,7 +76,7 @@ class Item:
         return f"{self.kind} {self.swarm_id} {self.task_id} {number}"
 
 
-class Inbox:
+class InboxRows:
     """At most as many items as the server sends; `total` counts all."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shiftboss.cli.watch.model.actions import Target
+from shiftboss.cli.watch.model.actions import Selection
 from shiftboss.cli.watch.model.cards import Board
-from shiftboss.cli.watch.model.inbox import Inbox, Item
+from shiftboss.cli.watch.model.inbox import InboxRows, Item
 from shiftboss.cli.watch.model.summary import Summary
 from shiftboss.cli.watch.model.workers import Workers
 from shiftboss.errors import ShiftbossError
@@ -24,7 +24,7 @@ class Model:
     swarm_id: str | None = None
     swarms: Sequence[Mapping[str, Any]] = ()
     board: Board = field(default_factory=Board)
-    inbox: Inbox = field(default_factory=Inbox)
+    inbox: InboxRows = field(default_factory=InboxRows)
     workers: Workers = field(default_factory=Workers)
     summary: Summary | None = None
     lost: ShiftbossError | None = None
@@ -39,18 +39,18 @@ class Model:
         """The time of the server."""
         return int(time.time() * 1000) + self.offset_ms
 
-    def target(self, task_id: str) -> Target:
+    def target(self, task_id: str) -> Selection:
         """What the keys act on if this task is selected."""
         swarm_id = self.swarm_id or ""
         items = [item for item in self.inbox.of_task(swarm_id, task_id) if item.task_id]
-        return Target(swarm_id, task_id, self.board.get(task_id), items)
+        return Selection(swarm_id, task_id, self.board.get(task_id), items)
 
-    def target_of(self, item: Item) -> Target:
+    def target_of(self, item: Item) -> Selection:
         """The same for an item of the inbox, which may be of another swarm."""
         of_task = self.inbox.of_task(item.swarm_id, item.task_id) if item.task_id else []
         others = [other for other in of_task if other.key != item.key and other.task_id]
         card = self.board.get(item.task_id) if item.swarm_id == self.swarm_id else None
-        return Target(item.swarm_id, item.task_id, card, [item, *others])
+        return Selection(item.swarm_id, item.task_id, card, [item, *others])
 
 
 def newest_with_work(swarms: Sequence[Mapping[str, Any]]) -> str | None:

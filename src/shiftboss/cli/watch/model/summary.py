@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cells import count, fitted, money
 
 BAR_CELLS: Final = 10

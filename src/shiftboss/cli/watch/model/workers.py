@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.segment import Segment
 
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.card_lines import CONTEXT_HIGH
 from shiftboss.cli.watch.model.cells import count, money, segment
 

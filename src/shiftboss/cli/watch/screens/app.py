@@ -11,7 +11,7 @@ from textual.widgets import Input
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.watch.link.live import Live
 from shiftboss.cli.watch.model import actions
-from shiftboss.cli.watch.model.actions import Action
+from shiftboss.cli.watch.model.actions import OperatorAction
 from shiftboss.cli.watch.model.state import Model
 from shiftboss.cli.watch.screens.decisions import DECISIONS, pause
 from shiftboss.cli.watch.screens.dialogs import Help
@@ -153,13 +153,13 @@ class WatchApp(App[None]):
         elif summary is not None:
             self._perform(await pause(self, summary.swarm_id))
 
-    def _perform(self, action: Action | None) -> None:
+    def _perform(self, action: OperatorAction | None) -> None:
         """The next key may end a dialog, but not a request that was sent: it has a worker of its
         own, and its outcome is always shown."""
         if action is not None:
             self.run_worker(self._send(action), group="send")
 
-    async def _send(self, action: Action) -> None:
+    async def _send(self, action: OperatorAction) -> None:
         """Says what was done, or what the server has against it."""
         self.main.say("sending")
         try:

@@ -8,22 +8,22 @@ from typing import Any, Final
 from textual.app import App
 
 from shiftboss.cli.watch.model import actions
-from shiftboss.cli.watch.model.actions import Action, Target
+from shiftboss.cli.watch.model.actions import OperatorAction, Selection
 from shiftboss.cli.watch.model.cells import money
 from shiftboss.cli.watch.screens.dialogs import Confirm, Prompt
 
 Screens = App[Any]
-Decide = Callable[[Screens, Target], Awaitable[Action | None]]
+Decide = Callable[[Screens, Selection], Awaitable[OperatorAction | None]]
 
 
-async def answer(app: Screens, target: Target) -> Action | None:
+async def answer(app: Screens, target: Selection) -> OperatorAction | None:
     question = target.question
     text = question.text if question else ""
     typed = await app.push_screen_wait(Prompt(f"Answer {target.task_id}", text, "your answer"))
     return actions.answer(target, typed) if typed else None
 
 
-async def approve(app: Screens, target: Target) -> Action | None:
+async def approve(app: Screens, target: Selection) -> OperatorAction | None:
     item = target.item("review")
     commit = f" at {item.commit[:12]}" if item and item.commit else ""
     text = item.title if item else ""
@@ -32,13 +32,13 @@ async def approve(app: Screens, target: Target) -> Action | None:
     return actions.approve(target) if chosen else None
 
 
-async def reject(app: Screens, target: Target) -> Action | None:
+async def reject(app: Screens, target: Selection) -> OperatorAction | None:
     text = "Its commit does not land. The next attempt gets the reason."
     reason = await app.push_screen_wait(Prompt(f"Reject {target.task_id}", text, "what to change"))
     return actions.reject(target, reason) if reason else None
 
 
-async def decide_scope(app: Screens, target: Target) -> Action | None:
+async def decide_scope(app: Screens, target: Selection) -> OperatorAction | None:
     item = target.item("scope")
     text = "\n".join([item.text, *(f"  {path}" for path in item.paths)]) if item else ""
     choices = {"y": "grant", "n": "refuse"}
@@ -52,7 +52,7 @@ async def decide_scope(app: Screens, target: Target) -> Action | None:
     return None if note is None else actions.decide_scope(target, granted=False, note=note)
 
 
-async def retry(app: Screens, target: Target) -> Action | None:
+async def retry(app: Screens, target: Selection) -> OperatorAction | None:
     """Asks first if this ends a running attempt."""
     if target.status == "active" and not target.item("stuck_claim"):
         text = "This ends the attempt that is running."
@@ -62,7 +62,7 @@ async def retry(app: Screens, target: Target) -> Action | None:
     return actions.retry(target)
 
 
-async def cancel(app: Screens, target: Target) -> Action | None:
+async def cancel(app: Screens, target: Selection) -> OperatorAction | None:
     text = "Its agent is stopped. Tasks that depend on it keep waiting. `r` brings it back."
     question = f"Cancel {target.task_id}?"
     if not await app.push_screen_wait(Confirm(question, text, {"y": "cancel it"})):
@@ -73,7 +73,7 @@ async def cancel(app: Screens, target: Target) -> Action | None:
     return None if reason is None else actions.cancel(target, reason)
 
 
-async def raise_budget(app: Screens, target: Target) -> Action | None:
+async def raise_budget(app: Screens, target: Selection) -> OperatorAction | None:
     item = target.item("budget")
     if item is None:
         return None
@@ -100,7 +100,7 @@ def _number(typed: str | None) -> float | None:
     return amount if amount > 0 and amount != float("inf") else None
 
 
-async def pause(app: Screens, swarm_id: str) -> Action | None:
+async def pause(app: Screens, swarm_id: str) -> OperatorAction | None:
     text = "Running tasks continue. No others start until it is resumed."
     reason = await app.push_screen_wait(
         Prompt(f"Pause {swarm_id}", text, "why", actions.PAUSE_REASON)

@@ -26,10 +26,10 @@ def drawn(renderables: Iterable[RenderableType], width: int) -> list[Strip]:
     return lines
 
 
-class Document(ScrollView, can_focus=True):
+class ScrolledText(ScrollView, can_focus=True):
     """`stops` are the lines that the arrows to the left and right go to."""
 
-    DEFAULT_CSS = "Document { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "ScrolledText { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "down", show=False),
         Binding("k", "scroll_up", "up", show=False),

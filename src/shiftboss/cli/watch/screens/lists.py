@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 Row_co = TypeVar("Row_co", covariant=True)
 
 
-class Source(Protocol[Row_co]):
+class RowSource(Protocol[Row_co]):
     """The rows. `row_of` a key is None if there is no such row; `headings` cannot be selected."""
 
     def __len__(self) -> int: ...
@@ -53,7 +53,7 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
 
     def __init__(
         self,
-        source: Source[Row],
+        source: RowSource[Row],
         key_of: Callable[[Row], str | None],
         draw: Callable[[Row, int], list[Segment]],
         **names: Any,

@@ -16,7 +16,7 @@ from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.link.live import Live
 from shiftboss.cli.watch.link.log_reading import load_log
-from shiftboss.cli.watch.screens.documents import Document, drawn
+from shiftboss.cli.watch.screens.documents import ScrolledText, drawn
 
 LOG_SECONDS: Final = 1.0
 _STYLES: Final = {
@@ -43,7 +43,7 @@ class LogView(Vertical):
     def __init__(self, live: Live) -> None:
         super().__init__(id="log")
         self._live = live
-        self.document = Document()
+        self.document = ScrolledText()
         self._head = Static(classes="head")
         self._shown: tuple[str, str] | None = None
         self._epoch: int | None = None

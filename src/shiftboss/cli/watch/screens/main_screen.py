@@ -14,15 +14,15 @@ from textual.widgets import ContentSwitcher, Input, Static
 
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.watch.link.live import Live
-from shiftboss.cli.watch.model.actions import Target
-from shiftboss.cli.watch.model.cards import Card
+from shiftboss.cli.watch.model.actions import Selection
+from shiftboss.cli.watch.model.cards import BoardCard
 from shiftboss.cli.watch.model.inbox import Item
 from shiftboss.cli.watch.model.summary import header_line
 from shiftboss.cli.watch.screens.decisions import DECISIONS
 from shiftboss.cli.watch.screens.keys import VIEWS, footer_text, tabs_text
 from shiftboss.cli.watch.screens.log_view import LogView
 from shiftboss.cli.watch.screens.notices import empty_text, notice_text
-from shiftboss.cli.watch.screens.task_view import TaskView
+from shiftboss.cli.watch.screens.task_view import TaskDocument
 from shiftboss.cli.watch.screens.views import (
     board_view,
     card_peek,
@@ -57,7 +57,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._live, self.model = live, live.model
         self.view = "board"
-        self.target: Target | None = None
+        self.target: Selection | None = None
         self._message_until = 0.0
         model = live.model
         self.lists = {
@@ -65,7 +65,7 @@ class MainScreen(Screen[None]):
             "inbox": inbox_view(model),
             "workers": workers_view(model),
         }
-        self.task_view, self.log_view = TaskView(live), LogView(live)
+        self.task_view, self.log_view = TaskDocument(live), LogView(live)
 
     def compose(self) -> ComposeResult:
         yield Static(id="header")
@@ -119,7 +119,7 @@ class MainScreen(Screen[None]):
             return
         shown = self.lists[self.view]
         row = shown.list.selected
-        if isinstance(row, Card):
+        if isinstance(row, BoardCard):
             self.target = self.model.target(row.task_id)
             shown.peek(card_peek(row))
         elif isinstance(row, Item):

@@ -7,7 +7,7 @@ import time
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.times import span
+from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.state import Model
 from shiftboss.errors import ShiftbossError
 

@@ -16,7 +16,7 @@ from shiftboss.cli.views.bus import task_summary
 from shiftboss.cli.views.events import event_line
 from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
 from shiftboss.cli.views.overview import reason_lines
-from shiftboss.cli.watch.link.task_facts import TaskFacts
+from shiftboss.cli.watch.link.task_facts import LoadedTask
 from shiftboss.cli.watch.screens.diff_lines import diff_lines
 from shiftboss.cli.watch.screens.documents import drawn
 
@@ -30,7 +30,7 @@ class TaskPage(NamedTuple):
     stops: list[int]
 
 
-def task_page(facts: TaskFacts, width: int) -> TaskPage:
+def task_page(facts: LoadedTask, width: int) -> TaskPage:
     """Called in a thread."""
     at = datetime.now(UTC)
     lines: list[Strip] = []
@@ -49,7 +49,7 @@ def _heading(title: str, width: int) -> Text:
 
 
 def _parts(
-    facts: TaskFacts, at: datetime, width: int
+    facts: LoadedTask, at: datetime, width: int
 ) -> list[tuple[str, Sequence[RenderableType]]]:
     claim = facts.handoff.get("last_claim") if facts.handoff else None
     return [
@@ -63,15 +63,15 @@ def _parts(
     ]
 
 
-def _summary(facts: TaskFacts, at: datetime) -> Sequence[RenderableType]:
+def _summary(facts: LoadedTask, at: datetime) -> Sequence[RenderableType]:
     return [task_summary(facts.task, at)] if facts.task else _refusal(facts, "task")
 
 
-def _refusal(facts: TaskFacts, part: str) -> list[Text]:
+def _refusal(facts: LoadedTask, part: str) -> list[Text]:
     return [Text(printable(facts.refusals[part]), "dim")] if part in facts.refusals else []
 
 
-def _earlier_claims(facts: TaskFacts) -> list[Text]:
+def _earlier_claims(facts: LoadedTask) -> list[Text]:
     lines = []
     for claim in facts.claims[1:]:
         failed = [str(check.get("name")) for check in claim.get("checks", ()) if _failed(check)]
@@ -85,7 +85,7 @@ def _failed(check: Members) -> bool:
     return check.get("result") == "failed"
 
 
-def _events(facts: TaskFacts, width: int) -> list[RenderableType]:
+def _events(facts: LoadedTask, width: int) -> list[RenderableType]:
     """The newest first."""
     return [
         event_line(

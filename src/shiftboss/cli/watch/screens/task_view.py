@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from shiftboss.cli.common.client import NoServer, NotShiftboss
 from shiftboss.cli.watch.link.live import Live
-from shiftboss.cli.watch.link.task_facts import TaskFacts, load_task
-from shiftboss.cli.watch.model.cards import Card
-from shiftboss.cli.watch.screens.documents import Document
+from shiftboss.cli.watch.link.task_facts import LoadedTask, load_task
+from shiftboss.cli.watch.model.cards import BoardCard
+from shiftboss.cli.watch.screens.documents import ScrolledText
 from shiftboss.cli.watch.screens.task_page import task_page
 
 
-class TaskView(Document):
+class TaskDocument(ScrolledText):
     """Loaded again when the card of the task changes."""
 
     def __init__(self, live: Live) -> None:
         super().__init__(id="task")
         self._live = live
-        self._facts: TaskFacts | None = None
+        self._facts: LoadedTask | None = None
         self._shown: tuple[str, str] | None = None
-        self._card: Card | None = None
+        self._card: BoardCard | None = None
 
-    def show(self, swarm_id: str, task_id: str, card: Card | None) -> None:
+    def show(self, swarm_id: str, task_id: str, card: BoardCard | None) -> None:
         if self._shown == (swarm_id, task_id) and card == self._card:
             return
         if self._shown != (swarm_id, task_id):
@@ -39,7 +39,7 @@ class TaskView(Document):
         self._facts = facts
         await self._draw(facts)
 
-    async def _draw(self, facts: TaskFacts) -> None:
+    async def _draw(self, facts: LoadedTask) -> None:
         width = self.scrollable_content_region.width - 1
         page = await self._live.ask(lambda _: task_page(facts, width))
         if self._facts is facts:

@@ -13,11 +13,11 @@ from textual.widgets import Static
 
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.model.card_lines import board_head, row_segments
-from shiftboss.cli.watch.model.cards import COLUMNS, Card, Heading
+from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
 from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
 from shiftboss.cli.watch.model.state import Model
 from shiftboss.cli.watch.model.workers import Members, worker_segments, workers_head
-from shiftboss.cli.watch.screens.lists import RowList, Source
+from shiftboss.cli.watch.screens.lists import RowList, RowSource
 
 
 class ListView(Vertical):
@@ -32,7 +32,7 @@ class ListView(Vertical):
     def __init__(
         self,
         view: str,
-        source: Source[Any],
+        source: RowSource[Any],
         key_of: Callable[[Any], str | None],
         draw: Callable[[Any, int], list[Segment]],
         head: Callable[[int], list[Segment]],
@@ -65,11 +65,11 @@ class ListView(Vertical):
 
 
 def board_view(model: Model) -> ListView:
-    def draw(row: Card | Heading, width: int) -> list[Segment]:
+    def draw(row: BoardCard | Heading, width: int) -> list[Segment]:
         return row_segments(row, model.now_ms(), width)
 
-    def key_of(row: Card | Heading) -> str | None:
-        return row.task_id if isinstance(row, Card) else None
+    def key_of(row: BoardCard | Heading) -> str | None:
+        return row.task_id if isinstance(row, BoardCard) else None
 
     return ListView("board", model.board, key_of, draw, board_head)
 
@@ -91,7 +91,7 @@ def workers_view(model: Model) -> ListView:
     return ListView("workers", model.workers, key_of, draw, workers_head)
 
 
-def card_peek(card: Card) -> Text:
+def card_peek(card: BoardCard) -> Text:
     """The title, the whole reason, and the command that helps."""
     column = COLUMNS[card.column]
     text = Text().append(f"{column.mark} {column.word}  ", column.style)

@@ -27,7 +27,7 @@ MEGABYTES: Final = 4096
 ReportJob = Callable[[CiJob], Awaitable[None]]
 
 
-class Source(NamedTuple):
+class JobSource(NamedTuple):
     """The commit to test. `dependencies` checks out the repos that it is built on, for one job, and
     yields the variables with their folders."""
 
@@ -45,7 +45,7 @@ class NamedJobs:
 
     async def run(
         self,
-        source: Source,
+        source: JobSource,
         jobs: Mapping[str, LocalJob],
         states: Mapping[str, JobState],
         report: ReportJob,
@@ -76,7 +76,7 @@ class NamedJobs:
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 order.done(*(task.result() for task in done))
 
-    async def _run(self, source: Source, name: str, job: LocalJob, report: ReportJob) -> CiJob:
+    async def _run(self, source: JobSource, name: str, job: LocalJob, report: ReportJob) -> CiJob:
         async with self._slots:
             await report(CiJob(name=name, state="running"))
             async with (

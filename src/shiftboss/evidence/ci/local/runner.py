@@ -24,7 +24,7 @@ from shiftboss.evidence.ci.local.act import (
     run_workflow,
     workflows_in,
 )
-from shiftboss.evidence.ci.local.named_jobs import Dependencies, NamedJobs, Source, has_commit
+from shiftboss.evidence.ci.local.named_jobs import Dependencies, JobSource, NamedJobs, has_commit
 from shiftboss.evidence.ci.local.runs import LocalRun, LocalRunRecord, LocalRunRecords, restarted
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
@@ -221,7 +221,7 @@ class LocalCi:
             if active.waits_for(workflow.path):
                 await self._run_workflow(active, source, workflow)
 
-    async def _run_workflow(self, active: LocalRun, source: Source, workflow: Workflow) -> None:
+    async def _run_workflow(self, active: LocalRun, source: JobSource, workflow: Workflow) -> None:
         push = PushEvent(source.sha, active.demand.branch)
         async with self._slots:
             await active.begin(workflow.path)
@@ -237,9 +237,9 @@ class LocalCi:
                 await self._deletion.open()
                 self._is_open = True
 
-    async def _source(self, demand: CiDemand, sha: str, commits: Mapping[str, str]) -> Source:
+    async def _source(self, demand: CiDemand, sha: str, commits: Mapping[str, str]) -> JobSource:
         mirror = await self._mirror_with(demand, sha)
-        return Source(mirror, sha, partial(self.dependencies.checked_out, demand, commits))
+        return JobSource(mirror, sha, partial(self.dependencies.checked_out, demand, commits))
 
 
 async def _workflow_jobs(mirror: Mirror, sha: str) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from shiftboss.evidence.ci.states import OPEN, all_ended, with_jobs
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 from shiftboss.protocol.fields import Answer
-from shiftboss.system.cancellation import run_to_completion
+from shiftboss.system.processes.cancellation import run_to_completion
 
 log = logging.getLogger(__name__)
 

@@ -134,7 +134,7 @@ def _at_start(text: str, name: str, change: str, body: int, failure: str) -> Sab
     return Sabotage(name, line_of(text, body), change, "raise", body + 1, body + 1, failure)
 
 
-def _rust_body(masked: str, located: rust.LocatedTest) -> int | None:
+def _rust_body(masked: str, located: rust.RustTest) -> int | None:
     """The opening brace of a plain test."""
     signature = _RUST_SIGNATURE.match(masked, located.name_end)
     if signature is None or not _RUST_TEST.search(located.attributes):

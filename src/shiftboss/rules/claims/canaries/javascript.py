@@ -24,7 +24,7 @@ from shiftboss.rules.claims.canaries.edits import (
     word,
 )
 from shiftboss.rules.claims.source_text import TextEdit
-from shiftboss.rules.claims.test_scanners.javascript import LocatedTest, located_tests
+from shiftboss.rules.claims.test_scanners.javascript import JavaScriptTest, located_tests
 from shiftboss.rules.claims.test_scanners.source import Brackets, masked_javascript
 
 # The callback after the title, and perhaps after an object of options.
@@ -123,7 +123,7 @@ def _script(text: str) -> _Script | None:
     return _Script(text, masked, brackets) if not _MARKUP.search(masked) else None
 
 
-def _name(located: LocatedTest) -> str | None:
+def _name(located: JavaScriptTest) -> str | None:
     """The titles joined, as reports have them; None if one of them is not just a string."""
     calls = [*located.suites, located.call]
     titles = [call.title for call in calls if call.title and call.title_end is not None]
@@ -132,7 +132,7 @@ def _name(located: LocatedTest) -> str | None:
     return " > ".join(titles)
 
 
-def _single(tests: list[LocatedTest]) -> Iterator[LocatedTest]:
+def _single(tests: list[JavaScriptTest]) -> Iterator[JavaScriptTest]:
     """Without tests that are inside of another one, and those around them."""
     end = -1  # of all tests before
     following = [located.call.start for located in tests[1:]]
@@ -144,7 +144,7 @@ def _single(tests: list[LocatedTest]) -> Iterator[LocatedTest]:
         end = max(end, call.end)
 
 
-def _body(script: _Script, located: LocatedTest) -> _Body | None:
+def _body(script: _Script, located: JavaScriptTest) -> _Body | None:
     """None if the test is not a plain function with a block, or one that ends by a callback."""
     at = located.call.title_end
     if at is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.verdicts import Canary
+from shiftboss.protocol.claims.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport, name_tests

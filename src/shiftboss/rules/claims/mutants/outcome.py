@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from shiftboss.protocol.claims.verdicts import Mutant, MutantTotals
 from shiftboss.protocol.handoffs import MutantsRequired
-from shiftboss.protocol.verdicts import Mutant, MutantTotals
 from shiftboss.rules.claims.mutants.mutation import LocatedMutation, Mutation
 from shiftboss.rules.claims.mutants.sources import is_compiled
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement

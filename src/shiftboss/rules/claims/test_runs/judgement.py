@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.verdicts import Outcome
+from shiftboss.protocol.claims.verdicts import Outcome
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.reported import RunReport, missing_tests, name_tests
 from shiftboss.rules.claims.test_runs.runners import RunnerName

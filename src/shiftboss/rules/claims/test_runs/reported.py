@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from shiftboss.protocol.verdicts import TestTotals
+from shiftboss.protocol.claims.verdicts import TestTotals
 
 Source = Literal["report", "output", "summary"]
 CaseOutcome = Literal["passed", "failed", "skipped"]

@@ -29,7 +29,7 @@ def go_machine(path: str) -> str | None:
     return f"built only on {match[1]}" if match else None
 
 
-class LocatedTest(NamedTuple):
+class GoTest(NamedTuple):
     head: int  # the start of its declaration
     body: int  # its opening brace
     test: ScannedTest
@@ -39,7 +39,7 @@ def go_tests(text: str) -> list[ScannedTest]:
     return [located.test for located in located_tests(text, masked_go(text))]
 
 
-def located_tests(text: str, masked: str) -> list[LocatedTest]:
+def located_tests(text: str, masked: str) -> list[GoTest]:
     ends = closings(masked)
     off = _build_constraints(text, masked)
     tests = []
@@ -51,7 +51,7 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
             continue
         skips = frozenset(skip[1] for skip in _SKIP.finditer(masked, start, end))
         test = ScannedTest(match[1], body_of(text, start, end), skips)
-        tests.append(LocatedTest(match.start(), start, test))
+        tests.append(GoTest(match.start(), start, test))
     # A TestMain may come after the tests that it keeps from running.
     return [one._replace(test=one.test._replace(off=one.test.off | off)) for one in tests]
 

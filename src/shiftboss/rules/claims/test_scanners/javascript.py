@@ -48,7 +48,7 @@ _IGNORED: Final = re.compile(r"\{[^{}]*?\bignore\s*:\s*(?!false\b)")
 _INLINE: Final = re.compile(r"(?<![\w$.])(?:t|ctx|context|this)\.(skip|todo)\s*\(")
 
 
-class Call(NamedTuple):
+class CallSpan(NamedTuple):
     """A call, from its opening to its closing parenthesis. Without a title it is a statement such
     as Playwright's `test.skip(condition)`, which is about the test around it."""
 
@@ -62,9 +62,9 @@ class Call(NamedTuple):
     title_end: int | None
 
 
-class LocatedTest(NamedTuple):
-    call: Call
-    suites: list[Call]  # around it, the outermost first
+class JavaScriptTest(NamedTuple):
+    call: CallSpan
+    suites: list[CallSpan]  # around it, the outermost first
     test: ScannedTest
 
 
@@ -72,7 +72,7 @@ def javascript_tests(text: str) -> list[ScannedTest]:
     return [located.test for located in located_tests(text, masked_javascript(text))]
 
 
-def located_tests(text: str, masked: str) -> list[LocatedTest]:
+def located_tests(text: str, masked: str) -> list[JavaScriptTest]:
     ends = closings(masked)
     matches = islice(_CALL.finditer(masked), TESTS_MAX)
     calls = [call for match in matches if (call := _call(text, masked, ends, match))]
@@ -80,7 +80,7 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
     inline = [(match.start(), match[1]) for match in _INLINE.finditer(masked)]
     inline += [(call.start, reason) for call in calls if call.title is None for reason in call.off]
     tests = []
-    open_suites: list[Call] = []
+    open_suites: list[CallSpan] = []
     for call in calls:
         # Brackets are nested, so the suites that have ended are the last ones.
         while open_suites and open_suites[-1].end < call.start:
@@ -95,11 +95,11 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
         if only and not any(other.start <= call.start <= other.end for other in only):
             off |= {"only, on another test"}
         body = body_of(text, call.start, call.end).replace(call.title, "", 1)
-        tests.append(LocatedTest(call, suites, ScannedTest(call.title, body, off)))
+        tests.append(JavaScriptTest(call, suites, ScannedTest(call.title, body, off)))
     return tests
 
 
-def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> Call | None:
+def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> CallSpan | None:
     name = match[1]
     modifiers = [part.strip() for part in match[2].split(".") if part.strip()]
     suite = name.lstrip("xf") in _SUITES or any(modifier in _SUITES for modifier in modifiers)
@@ -121,7 +121,7 @@ def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) ->
     if title is None and not (modifiers and off):
         title = " ".join(text[start + 1 : min(end, start + 80)].split())
     is_only = "only" in modifiers or name.startswith("f")
-    return Call(start, end, title, suite, is_only, frozenset(off), title_end)
+    return CallSpan(start, end, title, suite, is_only, frozenset(off), title_end)
 
 
 def _after(masked: str, ends: dict[int, int], at: int) -> int:

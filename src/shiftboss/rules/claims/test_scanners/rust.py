@@ -30,7 +30,7 @@ _SWITCH: Final = re.compile(
 _FILE: Final = re.compile(r"#!\[[^\]]*\]")
 
 
-class LocatedTest(NamedTuple):
+class RustTest(NamedTuple):
     attributes: str
     name_end: int
     test: ScannedTest
@@ -40,7 +40,7 @@ def rust_tests(text: str) -> list[ScannedTest]:
     return [located.test for located in located_tests(text, masked_rust(text))]
 
 
-def located_tests(text: str, masked: str) -> list[LocatedTest]:
+def located_tests(text: str, masked: str) -> list[RustTest]:
     ends = closings(masked)
     file_off = frozenset(
         reason
@@ -62,7 +62,7 @@ def located_tests(text: str, masked: str) -> list[LocatedTest]:
             *(reasons for start, end, reasons in modules if start < attributes.start() < end)
         )
         test = ScannedTest(match[1], body, off)
-        tests.append(LocatedTest(attributes[0], match.end(), test))
+        tests.append(RustTest(attributes[0], match.end(), test))
     return tests
 
 

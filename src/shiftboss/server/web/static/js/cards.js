@@ -20,12 +20,21 @@ export class Cards {
     this._swarm = swarm;
     this._onChange = onChange;
     this._stale = new Set();
+    this._asOf = 0;
     this._loading = null;
     this._abort = new AbortController();
   }
 
   close() {
     this._abort.abort();
+  }
+
+  /**
+   * The newest event that the feed has told of. The server answers all pages that have heard of the same events
+   * together. Null: what this page itself has just done must be in the answer.
+   */
+  heardOf(eventId) {
+    this._asOf = eventId === null || this._asOf === null ? null : Math.max(this._asOf, eventId);
   }
 
   /** Load all of them. A second call while this goes on waits for the first. */
@@ -78,7 +87,10 @@ export class Cards {
   }
 
   async _fetch(body) {
-    const page = await this._api.post("list_cards", { swarm_id: this._swarm, ...body }, { signal: this._abort.signal });
+    const asOf = this._asOf;
+    this._asOf ??= 0;
+    const request = { swarm_id: this._swarm, ...body, ...(asOf !== null && { as_of: asOf }) };
+    const page = await this._api.post("list_cards", request, { signal: this._abort.signal });
     if (page.server_time) setServerTime(page.server_time);
     return page;
   }

@@ -4,15 +4,19 @@
 import { api } from "./api.js";
 import { setText } from "./dom.js";
 
-// After the code, the link may say what to show: `#CODE/s/SWARM/board`.
-const [code, ...route] = location.hash.slice(1).split("/");
-history.replaceState(null, "", location.pathname);
+/** After the code, the link may say what to show: `#CODE/s/SWARM/board`. */
+function takeCode() {
+  const [code, ...route] = location.hash.slice(1).split("/");
+  history.replaceState(null, "", location.pathname);
+  return { code, route: route.join("/") };
+}
 
 async function logIn() {
+  const { code, route } = takeCode();
   if (!code) return fail("There is no login code in this address", "A login link works once, within ten minutes.");
   try {
     await api.post("/login", { code });
-    location.replace(`/#/${route.join("/")}`);
+    location.replace(`/#/${route}`);
   } catch (error) {
     fail("This link does not work any more", error.isUnreachable ? error.message : "A login link works once, within ten minutes.");
   }
@@ -26,4 +30,6 @@ function fail(title, text) {
   document.title = `${title} · Shiftboss`;
 }
 
+// A new link that is opened in the tab of an old one changes the fragment alone.
+window.addEventListener("hashchange", () => location.hash && logIn());
 logIn();

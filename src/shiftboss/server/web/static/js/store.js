@@ -118,6 +118,7 @@ export class Store {
     }
     this._askStatus();
     if (!this._cards) return;
+    this._cards.heardOf(change.last_event_id ?? 0);
     if (change.tasks === null) this._cards.load().catch((error) => this._cardsFailed(error));
     else this.refreshCards(change.tasks);
   }
@@ -223,6 +224,7 @@ export class Store {
   /** After an action: its effect is shown when the server says so. */
   async refreshAfterAction(ids = []) {
     this._askStatus();
+    this._cards?.heardOf(null);
     this.refreshCards(ids);
     await this._loadInbox();
   }

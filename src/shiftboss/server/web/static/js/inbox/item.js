@@ -12,7 +12,8 @@ const TYPED_IN_PLACE = new Set(["answer"]);
 
 export function createItem(item, ctx) {
   const kind = kindOf(item);
-  const text = foreign("p.item-text", null, "");
+  // A long question scrolls, also with the keyboard.
+  const text = foreign("p.item-text", { tabindex: "0" }, "");
   const facts = h("div.item-facts");
   const error = h("div.item-error", { role: "alert" });
   const element = h(

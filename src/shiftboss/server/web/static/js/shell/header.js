@@ -1,7 +1,7 @@
 // The header: one line that answers "is everything all right?". Numbers change in place.
 
 import { h, replace, setText, toggleAttribute } from "../dom.js";
-import { dollars, duration, number } from "../format.js";
+import { clean, dollars, duration, number } from "../format.js";
 import { icon } from "../icons.js";
 import { link } from "../router.js";
 import { summarize } from "../summary.js";
@@ -26,7 +26,7 @@ class Header {
     const switcher = h("button.switcher", { type: "button", onclick: openSwitcher, "aria-haspopup": "dialog", "aria-label": "Switch run" }, status, name, icon("chevron"));
     this._switcher = switcher;
     this._facts = h("dl.header-facts", { "aria-live": "polite", "aria-label": "State of the run" }, factsOf(this._parts));
-    const search = h("button.button.ghost.header-search", { type: "button", onclick: openPalette, "aria-keyshortcuts": "Control+K Meta+K" }, icon("search"), h("span", null, "Commands"), h("kbd", null, isMac() ? "⌘K" : "Ctrl K"));
+    const search = h("button.button.ghost.header-search", { type: "button", onclick: openPalette, "aria-label": "Commands", "aria-keyshortcuts": "Control+K Meta+K" }, icon("search"), h("span", null, "Commands"), h("kbd", null, isMac() ? "⌘K" : "Ctrl K"));
     root.append(switcher, this._facts, needs, h("div.header-tools", null, search, themeButton()));
     for (const part of [(state) => state.status, (state) => state.usage, (state) => state.swarm]) store.subscribe(part, () => this._show());
     store.subscribe((state) => state.inbox.total, () => this._showNeeds());
@@ -97,7 +97,7 @@ class Header {
     const { inbox, status, swarm } = this._store.state;
     const count = inbox.total ? `(${inbox.total}) ` : "";
     const name = [this._title, status?.feature || swarm, "Shiftboss"].filter(Boolean).join(" · ");
-    const title = `${count}${name}`;
+    const title = clean(`${count}${name}`);
     if (document.title !== title) document.title = title;
   }
 }

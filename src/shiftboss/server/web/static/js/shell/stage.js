@@ -24,7 +24,7 @@ const NOT_FOUND = {
   name: "unknown",
   title: "Not found",
   mount(root) {
-    root.append(h("div.page", null, empty("There is nothing at this address", "The link may be from another version."), h("a", { href: "#/" }, "To the board")));
+    root.append(h("div.page", null, h("h1.visually-hidden", null, "Not found"), empty("There is nothing at this address", "The link may be from another version."), h("a", { href: "#/" }, "To the board")));
   },
 };
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.store.contract_rows import PUSHES_MAX
+from shiftboss.store.contract.rows import PUSHES_MAX
 from shiftboss.store.transaction_part import TransactionPart
 
 # Of each strategy: more than are ever shown.

@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from shiftboss.system.cancellation import run_to_completion
+from shiftboss.system.processes.cancellation import run_to_completion
 
 EndProcess = Callable[[Process], Awaitable[None]]
 BeforeStart = Callable[[], None]

@@ -10,13 +10,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 
-from shiftboss.protocol.fields import Request
-from shiftboss.protocol.receipts import (
+from shiftboss.protocol.claims.receipts import (
     RECEIPT_FORMAT,
     RECEIPT_FORMAT_1,
     RECEIPT_FORMAT_2,
     ObjectName,
 )
+from shiftboss.protocol.fields import Request
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"

@@ -17,7 +17,7 @@ from shiftboss.attempts.records import AttemptRecord, attempts_of_run
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.git.private_refs import SQUASHED_REFS, landing_ref, squashed_ref
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.run.leftover_items import (
+from shiftboss.orchestrator.leftovers.items import (
     OVER,
     KeptWork,
     Kind,

@@ -22,14 +22,14 @@ from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.git.private_refs import break_stale_locks
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.run.leftover_items import (
+from shiftboss.orchestrator.leftovers.items import (
     OVER,
     KeptWork,
     Leftover,
     TaskOutcome,
     outcome_of,
 )
-from shiftboss.orchestrator.run.leftover_refs import (
+from shiftboss.orchestrator.leftovers.refs import (
     RefHolder,
     WorkLocations,
     refs_of_tasks,

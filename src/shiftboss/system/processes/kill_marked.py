@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from shiftboss.system.processes import all_pids, parent_of, send_signal
+from shiftboss.system.processes.descendants import all_pids, parent_of, send_signal
 
 _SWEEP_SECONDS: Final = 6.0
 _TERM_SECONDS: Final = 2.0

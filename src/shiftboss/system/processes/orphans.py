@@ -16,7 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from shiftboss.system.processes import END_SECONDS, become_subreaper, children_of, send_signal
+from shiftboss.system.processes.descendants import (
+    END_SECONDS,
+    become_subreaper,
+    children_of,
+    send_signal,
+)
 
 _PAUSE_SECONDS: Final = 0.02
 

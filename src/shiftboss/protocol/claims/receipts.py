@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from shiftboss.protocol.claims.verdicts import Change, CheckName, Outcome, Waiver
 from shiftboss.protocol.fields import Request
 from shiftboss.protocol.handoffs import Contract
-from shiftboss.protocol.verdicts import Change, CheckName, Outcome, Waiver
 
 # Receipts of format 1 do not say how their checks were tested, and those of format 2 do not name
 # their actor. They stay valid.

@@ -19,7 +19,7 @@ PUSHES_MAX = 200
 
 
 class ContractRows(TransactionPart):
-    """Implements `shiftboss.store.contract_port.ContractTransaction`."""
+    """Implements `shiftboss.store.contract.port.ContractTransaction`."""
 
     # -- repos
 

@@ -7,13 +7,13 @@ import json
 from shiftboss.rules.claims.handoffs import Claim, Reservation
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Task, Worker
-from shiftboss.store.handoff_port import ReceiptRow
-from shiftboss.store.inspection_port import ContractRow, EventSpan, QueueRow
+from shiftboss.store.handoffs.port import ReceiptRow
+from shiftboss.store.inspection.port import ContractRow, EventSpan, QueueRow
 from shiftboss.store.transaction_part import Row, TransactionPart
 
 
 class InspectionRows(TransactionPart):
-    """Implements `shiftboss.store.inspection_port.InspectionTransaction`, but for assignments,
+    """Implements `shiftboss.store.inspection.port.InspectionTransaction`, but for assignments,
     which `SqlTransaction` knows how to read."""
 
     def swarm_ids_after(self, swarm_id: str, limit: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shiftboss.protocol.verdicts import RejectedWork
+from shiftboss.protocol.claims.verdicts import RejectedWork
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
@@ -20,7 +20,7 @@ from shiftboss.store.transaction_part import Row, TransactionPart
 
 
 class RunRows(TransactionPart):
-    """Implements `shiftboss.store.run_port.RunTransaction`."""
+    """Implements `shiftboss.store.runs.port.RunTransaction`."""
 
     # -- usage and budgets
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from shiftboss.protocol.claims.verdicts import CheckName, Waiver
 from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
-from shiftboss.protocol.verdicts import CheckName, Waiver
 from shiftboss.rules.claims.handoffs import (
     Claim,
     ClaimPass,
@@ -16,12 +16,12 @@ from shiftboss.rules.claims.handoffs import (
     Signal,
 )
 from shiftboss.rules.claims.strategies import StrategyRecord
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.transaction_part import Row, TransactionPart
 
 
 class HandoffRows(TransactionPart):
-    """Implements `shiftboss.store.handoff_port.HandoffTransaction`."""
+    """Implements `shiftboss.store.handoffs.port.HandoffTransaction`."""
 
     def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
         keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}

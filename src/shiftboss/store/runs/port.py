@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.protocol.verdicts import RejectedWork
+from shiftboss.protocol.claims.verdicts import RejectedWork
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,

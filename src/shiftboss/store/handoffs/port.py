@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from shiftboss.protocol.claims.verdicts import CheckName, Waiver
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.protocol.verdicts import CheckName, Waiver
 from shiftboss.rules.claims.handoffs import (
     Claim,
     ClaimPass,

@@ -37,7 +37,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 LIBC = ctypes.CDLL(None, use_errno=True)
 _KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
 
-_ROOT = os.path.abspath(f"{__file__}/../../..")  # noqa: PTH100
+_ROOT = os.path.abspath(f"{__file__}/../../../..")  # noqa: PTH100
 # Garbage collection while importing, and the cleanup of the interpreter, would take a fifth of the
 # time of a short command.
 _PROGRAM = (

@@ -11,7 +11,7 @@ from shiftboss.rules.claims.handoffs import Claim, Reservation
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
-from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.handoffs.port import ReceiptRow
 
 
 class QueueRow(NamedTuple):

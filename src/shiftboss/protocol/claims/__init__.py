@@ -1,0 +1,1 @@
+"""What a claim of done is answered with: verdicts, receipts, signed statements, diffs."""

@@ -1,0 +1,1 @@
+"""Packets, milestones, repo locks, chains and failures in the store."""

@@ -1,0 +1,1 @@
+"""Handoffs, claims, verdicts and receipts in the store."""

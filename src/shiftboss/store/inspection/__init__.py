@@ -1,0 +1,1 @@
+"""What the doctor and the invariants read from the store."""

@@ -1,0 +1,1 @@
+"""Runs of plans in the store, and the deletion of old rows."""

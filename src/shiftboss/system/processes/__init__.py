@@ -1,0 +1,1 @@
+"""Starting processes, and finding, limiting and ending what they leave behind."""
