@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from shiftboss.cli.common.client import parse_answer, swarm_path
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
@@ -71,9 +71,6 @@ def _serve_page(
             "the page needs a server, and none is running here",
             hint="start one with `shiftboss serve`, then try again",
         )
-    if swarm is not None:  # an unknown one is refused before anything starts
-        session.client.get(swarm_path(swarm, "status"))
-    session.close()
     from shiftboss.server.run import ServerSettings, serve
     from shiftboss.system.logs import LogSettings, start_logs
     from shiftboss.system.private_environment import hide_secrets

@@ -106,7 +106,7 @@ function createRow(worker, swarm) {
   const parts = {
     name: foreign("span.one-line.row-name", { tabindex: "0" }, worker.name), agent: foreign("span.quiet.one-line", null, ""),
     state: h("span.state"), task: foreign("a.one-line", null, ""), idle: h("span.quiet"),
-    doing: h("span.quiet"), step: foreign("span.mono.one-line", null, ""),
+    doing: h("span.quiet.one-line"), step: foreign("span.mono.one-line", null, ""),
     context: meter("Context"), contextText: h("span.number.quiet"),
     cost: h("span.number"), tokens: h("span.number.quiet"), lease: h("span.number"),
   };
