@@ -29,7 +29,7 @@ START_SECONDS: Final = 60.0
 WAIT_MS: Final = 60_000
 SCHEMES: Final = ("light", "dark")
 SIZE: Final = (1280, 760)
-SESSION_SIZE: Final = (1000, 640)
+SESSION_SIZE: Final = (1200, 680)
 FRAME_MS: Final = 1600
 LAST_FRAME_MS: Final = 4000
 

@@ -43,7 +43,7 @@ def test_task_moves_over_the_board_while_somebody_looks(page: Page, operator: Op
 
     operator.ask(swarm, "claude-1", "How long do they live?")
     expect(column(page, "Needs you")).to_contain_text("How long do they live?")
-    expect(page.get_by_role("link", name="1 needs you")).to_be_visible()
+    expect(page.get_by_role("link", name="1 needs you", exact=True)).to_be_visible()
     expect(page).to_have_title(re.compile(r"^\(1\) .*OAuth login"))
 
     operator.answer(swarm, "An hour.")

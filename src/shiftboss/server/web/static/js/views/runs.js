@@ -115,7 +115,7 @@ class Runs {
       parts.state.replaceChildren(icon(shape), h("span", null, word));
     }
     const summary = summarize(run, null);
-    setMeter(parts.share, summary.total ? summary.finished / summary.total : 0, `${summary.finished} of ${summary.total} done`, "green");
+    setMeter(parts.share, summary.total ? summary.finished / summary.total : 0, summary.total ? `${summary.finished} of ${summary.total} done` : "No tasks yet", "green");
     setText(parts.shareText, summary.total ? `${number(summary.finished)} / ${number(summary.total)}` : "");
     setText(parts.cost, summary.dollars ? dollars(summary.dollars) : "");
     setText(parts.took, duration(summary.elapsed));
