@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import uvloop
 
@@ -102,8 +103,10 @@ class LargeSwarm:
             await _post(connection, "/bus/worker_done", {"bead_id": task})
 
 
-async def _post(connection: Connection, path: str, body: dict[str, object]) -> dict[str, object]:
-    answer = json.loads(await connection.post(path, json.dumps({"swarm_id": SWARM, **body})))
+async def _post(connection: Connection, path: str, body: dict[str, object]) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(
+        await connection.post(path, json.dumps({"swarm_id": SWARM, **body}))
+    )
     assert "error" not in answer, (path, body, answer)
     return answer
 

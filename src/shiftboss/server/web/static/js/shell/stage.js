@@ -57,8 +57,11 @@ export class Stage {
 
   /** `#/`: the board of the newest live swarm, or the list of runs. */
   async _showFirst() {
+    const number = ++this._number;
     const { state } = this._ctx.store;
     const swarm = currentSwarm(state.hasSwarms ? state.swarms : await this._ctx.store.firstSwarms());
+    // Somebody went elsewhere while the swarms were loaded.
+    if (number !== this._number || parse(location.hash).view !== null) return;
     this._ctx.navigate(swarm ? link("s", swarm, "board") : link("runs"), { replace: true });
   }
 
