@@ -7,11 +7,12 @@ one query for all tasks, and is asked for those tasks only whose status can have
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from shiftboss.coordinator.claims.passing import living_verifiers
 from shiftboss.coordinator.swarms.overview import live_workers, refused_by
+from shiftboss.rules.claims.handoffs import Claim, ClaimPass
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, PlanRunRecord, Totals
 from shiftboss.rules.tasks.reasons import TaskSituation
@@ -65,6 +66,9 @@ class _Reader:
         self._now_ms = now_ms
         self._run: PlanRunRecord | None = tx.plan_run(swarm_id)
         self._workers = live_workers(tx, swarm_id, polling)
+        every = [task.task_id for task in tasks]
+        self._read_waits(every)
+        self._read_work(every)
 
     def _ids(self, *statuses: str, contract: bool = False) -> list[str]:
         return [
@@ -74,81 +78,88 @@ class _Reader:
         ]
 
     def facts(self) -> list[BoardFacts]:
-        tx, swarm_id = self._tx, self._swarm_id
-        every = [task.task_id for task in self._tasks]
-        unended = self._ids("open", "queued", "active", "failed")
-        under_contract = self._ids("active", "failed", contract=True)
-        dependencies = _grouped(tx.board_dependencies(swarm_id, every), lambda each: each.task_id)
-        assignments = tx.board_assignments(swarm_id, self._ids("active"))
-        holds = _grouped(
-            tx.board_holds(swarm_id, [WHOLE_SWARM, *unended]), lambda hold: hold.task_id
-        )
-        questions = _grouped(tx.board_questions(swarm_id, every), lambda each: each.task_id)
-        question_ids = [each.question_id for group in questions.values() for each in group]
-        scope_requests = _grouped(
-            tx.board_scope_requests(swarm_id, question_ids), lambda each: each.task_id
-        )
-        claims = tx.board_claims(swarm_id, under_contract)
-        attempts = tx.board_contract_attempts(swarm_id, under_contract)
-        halts = tx.board_halts(swarm_id)
-        refusals = tx.board_spawn_refusals(swarm_id, self._ids("open"))
-        landings = tx.board_landings(swarm_id, self._ids("done"))
-        reviews = tx.board_reviews(swarm_id, self._ids("done"))
-        used = tx.board_usage(swarm_id, [WHOLE_SWARM, *every])
-        budgets = tx.board_budgets(swarm_id, [WHOLE_SWARM, *every])
-        ci = tx.board_ci(swarm_id, under_contract)
-        handoffs = tx.board_handoffs(swarm_id, every)
-        positions = self._queue_positions()
-        others = self._unfinished(dependencies.values())
-        verifiers = living_verifiers(tx, self._now_ms) if claims else {}
-
-        def facts_of(task: Task) -> TaskSituation:
-            task_id = task.task_id
-            claim, refusal = claims.get(task_id), refusals.get(task_id)
-            attempt = attempts.get(task_id)
-            held_back = [*holds.get(WHOLE_SWARM, ()), *holds.get(task_id, ())]
-            owners = {hold.task_id for hold in held_back}
-            is_open = claim is not None and claim.ended_at_ms is None
-            waits = dependencies.get(task_id, ())
-            return TaskSituation(
-                task=task,
-                run=self._run,
-                is_offline=self._polling is None,
-                assignment=assignments.get(task_id),
-                dependencies=[others[each.depends_on] for each in waits if not each.is_finished],
-                unlanded=self._unlanded(waits),
-                workers=self._workers,
-                queue_position=positions.get(task_id, 0),
-                holds=held_back,
-                budgets={owner: budgets[owner] for owner in owners if owner in budgets},
-                used={owner: used[owner] for owner in owners if owner in used},
-                questions=questions.get(task_id, ()),
-                scope_requests=scope_requests.get(task_id, ()),
-                claim=claim,
-                passes=tx.claim_passes(claim) if claim is not None and is_open else (),
-                verifiers=verifiers,
-                now_ms=self._now_ms,
-                violations=claim.violations if claim else (),
-                halt=halts.get(task_id),
-                paused=attempt.paused if attempt else None,
-                refusal=refusal,
-                holders=refused_by(tx, refusal) if refusal else (),
-                landing=landings.get(task_id),
-                review=reviews.get(task_id),
-            )
-
         return [
             BoardFacts(
-                facts_of(task),
-                [each.depends_on for each in dependencies.get(task.task_id, ())],
-                attempts.get(task.task_id),
-                ci.get(task.task_id),
-                used.get(task.task_id),
-                budgets.get(task.task_id),
-                handoffs.get(task.task_id),
+                self._situation(task),
+                [each.depends_on for each in self._dependencies.get(task.task_id, ())],
+                self._attempts.get(task.task_id),
+                self._ci.get(task.task_id),
+                self._used.get(task.task_id),
+                self._budgets.get(task.task_id),
+                self._handoffs.get(task.task_id),
             )
             for task in self._tasks
         ]
+
+    def _read_waits(self, every: Sequence[str]) -> None:
+        """What keeps a task from starting or from going on."""
+        tx, swarm_id = self._tx, self._swarm_id
+        unended = self._ids("open", "queued", "active", "failed")
+        self._dependencies = _by_task(tx.board_dependencies(swarm_id, every))
+        self._others = self._unfinished(self._dependencies.values())
+        self._positions = self._queue_positions()
+        self._refusals = tx.board_spawn_refusals(swarm_id, self._ids("open"))
+        self._holds = _by_task(tx.board_holds(swarm_id, [WHOLE_SWARM, *unended]))
+        self._halts = tx.board_halts(swarm_id)
+        self._questions = _by_task(tx.board_questions(swarm_id, every))
+        question_ids = [each.question_id for group in self._questions.values() for each in group]
+        self._scope_requests = _by_task(tx.board_scope_requests(swarm_id, question_ids))
+
+    def _read_work(self, every: Sequence[str]) -> None:
+        """What was done, what it cost, and what has become of it."""
+        tx, swarm_id = self._tx, self._swarm_id
+        under_contract = self._ids("active", "failed", contract=True)
+        done = self._ids("done")
+        self._assignments = tx.board_assignments(swarm_id, self._ids("active"))
+        self._attempts = tx.board_contract_attempts(swarm_id, under_contract)
+        self._claims = tx.board_claims(swarm_id, under_contract)
+        self._verifiers = living_verifiers(tx, self._now_ms) if self._claims else {}
+        self._ci = tx.board_ci(swarm_id, under_contract)
+        self._landings = tx.board_landings(swarm_id, done)
+        self._reviews = tx.board_reviews(swarm_id, done)
+        self._used = tx.board_usage(swarm_id, [WHOLE_SWARM, *every])
+        self._budgets = tx.board_budgets(swarm_id, [WHOLE_SWARM, *every])
+        self._handoffs = tx.board_handoffs(swarm_id, every)
+
+    def _situation(self, task: Task) -> TaskSituation:
+        task_id = task.task_id
+        claim, refusal = self._claims.get(task_id), self._refusals.get(task_id)
+        attempt = self._attempts.get(task_id)
+        holds = [*self._holds.get(WHOLE_SWARM, ()), *self._holds.get(task_id, ())]
+        owners = {hold.task_id for hold in holds}
+        waits = self._dependencies.get(task_id, ())
+        return TaskSituation(
+            task=task,
+            run=self._run,
+            is_offline=self._polling is None,
+            assignment=self._assignments.get(task_id),
+            dependencies=[self._others[each.depends_on] for each in waits if not each.is_finished],
+            unlanded=self._unlanded(waits),
+            workers=self._workers,
+            queue_position=self._positions.get(task_id, 0),
+            holds=holds,
+            budgets=_of_owners(self._budgets, owners),
+            used=_of_owners(self._used, owners),
+            questions=self._questions.get(task_id, ()),
+            scope_requests=self._scope_requests.get(task_id, ()),
+            claim=claim,
+            passes=self._passes(claim),
+            verifiers=self._verifiers,
+            now_ms=self._now_ms,
+            violations=claim.violations if claim else (),
+            halt=self._halts.get(task_id),
+            paused=attempt.paused if attempt else None,
+            refusal=refusal,
+            holders=refused_by(self._tx, refusal) if refusal else (),
+            landing=self._landings.get(task_id),
+            review=self._reviews.get(task_id),
+        )
+
+    def _passes(self, claim: Claim | None) -> Sequence[ClaimPass]:
+        """Those on a claim that is still open."""
+        if claim is None or claim.ended_at_ms is not None:
+            return ()
+        return self._tx.claim_passes(claim)
 
     def _unlanded(self, dependencies: Iterable[Dependency]) -> list[str]:
         """A plan that lands its work starts a task when its dependencies have landed."""
@@ -173,8 +184,20 @@ class _Reader:
         return {task.task_id: positions.get(task.task_id, QUEUE_READ_MAX) for task in queued}
 
 
-def _grouped(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = defaultdict(list)
+class _OfTask(Protocol):
+    @property
+    def task_id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_OfTask)
+
+
+def _by_task(rows: Iterable[R]) -> dict[str, list[R]]:
+    groups: dict[str, list[R]] = defaultdict(list)
     for row in rows:
-        groups[key(row)].append(row)
+        groups[row.task_id].append(row)
     return groups
+
+
+def _of_owners(rows: Mapping[str, T], owners: Iterable[str]) -> dict[str, T]:
+    return {owner: rows[owner] for owner in owners if owner in rows}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.client import NoServer, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
@@ -19,13 +19,7 @@ from shiftboss.cli.common.tokens import (
     operator_token_from_environment,
     read_server_token,
 )
-from shiftboss.errors import ShiftbossError
 from shiftboss.system.loopback import is_loopback
-
-
-class NoServer(ShiftbossError):
-    code = "no_server"
-    title = "No server is running"
 
 
 @server_command(operator=True)
