@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.cli.commands.runs.diff import patch_lines
 from shiftboss.cli.common.pager import choose_pager, page
-from shiftboss.cli.views.patches import patch_lines
 
 PATCH = [
     "diff --git a/x b/x",

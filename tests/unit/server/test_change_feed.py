@@ -18,7 +18,7 @@ from shiftboss.coordinator.board.change_feed import (
     ChangeReader,
     task_of,
 )
-from shiftboss.coordinator.board.shared_answers import SharedAnswers
+from shiftboss.coordinator.board.service import SharedAnswers
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.board.rendered import RenderedAnswer
 from shiftboss.protocol.events import Event

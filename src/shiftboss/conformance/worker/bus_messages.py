@@ -1,4 +1,5 @@
-"""Questions and handing over a full context: what a worker may offer beyond the loop."""
+"""The messages of a bus worker: what holds over all that it has sent, questions, and handing over
+a full context."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ ANSWER: Final = "fail use the staging database"
 CHECKPOINT_MEMBERS: Final = frozenset(
     {"task_id", "current_step", "files_created", "files_modified", "checkpoint_ready"}
 )
+
+RECORD: Final[CheckList[BusBench]] = CheckList()
 
 
 @MESSAGES.add("asks", "002", "WP-07", "Blocked, it asks and goes on with the answer")
@@ -64,3 +67,37 @@ def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) 
     if not seen.is_success:
         raise Broken(f"the message {kind} was refused: {seen.answer}")
     return seen
+
+
+@RECORD.add("one-outcome", "001", "BUS-06", "No task was reported both done and failed")
+def one_outcome(bench: BusBench) -> None:
+    outcomes: dict[tuple[str | None, object], str] = {}
+    for exchange in bench.proxy.exchanges:
+        report = report_of(exchange)
+        if report is None:
+            continue
+        attempt = exchange.bead_id, exchange.arguments.get("epoch") or exchange.payload.get("epoch")
+        if outcomes.setdefault(attempt, report.outcome) != report.outcome:
+            raise Broken(f"{exchange.bead_id}: reported {outcomes[attempt]} and {report.outcome}")
+    if not outcomes:
+        raise Broken("no task was reported at all")
+
+
+@RECORD.add("epochs", "own", "BUS-09", "Calls about a task name the epoch of its delivery")
+def epochs(bench: BusBench) -> None:
+    given: dict[str, int] = {}
+    is_named = False
+    for exchange in bench.proxy.exchanges:
+        if exchange.operation == "poll_task" and exchange.is_delivered and exchange.given_task:
+            given[exchange.given_task["bead_id"]] = exchange.given_task["epoch"]
+        named = exchange.arguments.get("epoch") or exchange.payload.get("epoch")
+        if named is None or exchange.bead_id not in given:
+            continue
+        is_named = True
+        if named != given[exchange.bead_id]:
+            raise Broken(
+                f"{exchange.operation} for {exchange.bead_id} names epoch {named}, and the "
+                f"delivery had {given[exchange.bead_id]}"
+            )
+    if not is_named:
+        raise NotOffered("its calls name no epoch")

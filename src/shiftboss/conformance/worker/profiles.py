@@ -14,7 +14,6 @@ from shiftboss.conformance.worker import (
     bus_faults,
     bus_loop,
     bus_messages,
-    bus_record,
     packet_faults,
     packet_reports,
 )
@@ -30,7 +29,7 @@ BUS_CHECKS: Final[list[Check[BusBench]]] = [
     *bus_loop.LOOP,
     *bus_faults.FAULTS,
     *bus_messages.MESSAGES,
-    *bus_record.RECORD,
+    *bus_messages.RECORD,
 ]
 PACKET_CHECKS: Final[list[Check[PacketBench]]] = [*packet_reports.REPORTS, *packet_faults.FAULTS]
 

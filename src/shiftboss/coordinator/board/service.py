@@ -1,10 +1,15 @@
-"""The operations of the board. Each reads and renders its answer off the event loop."""
+"""The operations of the board. Each reads and renders its answer off the event loop, once for all
+pages that ask for the same frame."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NamedTuple
+
 from shiftboss.coordinator.board import cards, inbox, workers
 from shiftboss.coordinator.board.change_feed import ChangeFeed
-from shiftboss.coordinator.board.shared_answers import SharedAnswers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.board.cards import ListCardsRequest
@@ -12,6 +17,11 @@ from shiftboss.protocol.board.inbox import ListInboxRequest
 from shiftboss.protocol.board.rendered import RenderedAnswer, rendered
 from shiftboss.protocol.board.workers import ListWorkersRequest
 from shiftboss.store.port import Store, Transaction
+
+ANSWERS_MAX: Final = 32
+
+# The answer, and the id of the newest event that it shows.
+Made = tuple[RenderedAnswer, int]
 
 
 class BoardService:
@@ -56,3 +66,47 @@ class BoardService:
         return await self._store.read(
             lambda tx: rendered(inbox.listing(tx, request.swarm_id, polling))
         )
+
+
+class _Shared(NamedTuple):
+    frame: int
+    made: asyncio.Future[Made]
+
+
+class SharedAnswers:
+    """An answer is shared until the next frame of the feed: after that there may be changes that it
+    does not show. Used on the event loop only."""
+
+    def __init__(self, feed: ChangeFeed) -> None:
+        self._feed = feed
+        self._answers: dict[str, _Shared] = {}
+
+    async def get(
+        self, key: str, as_of: int, make: Callable[[], Awaitable[Made]]
+    ) -> RenderedAnswer:
+        """An answer that shows all events up to `as_of`."""
+        shared = self._answers.get(key)
+        if shared is not None and shared.frame == self._feed.frames:
+            answer, last_event_id = await asyncio.shield(shared.made)
+            if last_event_id >= as_of:
+                return answer
+        if shared is None or shared.frame != self._feed.frames:
+            self._drop_old()
+        made = asyncio.ensure_future(make())
+        self._answers[key] = _Shared(self._feed.frames, made)
+        made.add_done_callback(partial(self._drop_failed, key))
+        return (await asyncio.shield(made))[0]
+
+    def _drop_failed(self, key: str, made: asyncio.Future[Made]) -> None:
+        shared = self._answers.get(key)
+        is_failed = made.cancelled() or made.exception() is not None
+        if is_failed and shared is not None and shared.made is made:
+            del self._answers[key]
+
+    def _drop_old(self) -> None:
+        current = self._feed.frames
+        self._answers = {
+            key: shared for key, shared in self._answers.items() if shared.frame == current
+        }
+        if len(self._answers) >= ANSWERS_MAX:
+            self._answers.clear()

@@ -11,13 +11,20 @@ import pickle
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from shiftboss.coordinator.history import replay
 from shiftboss.coordinator.history.events import view
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import HistoryIncomplete, InvalidRequest
+from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.events import Event
-from shiftboss.protocol.history import ReplayAnswer, ReplaySwarmRequest
+from shiftboss.protocol.history import (
+    ReplayAnswer,
+    ReplayedTask,
+    ReplayedWorker,
+    ReplaySwarmRequest,
+)
+from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.board_fold import FoldedBoard
+from shiftboss.rules.tasks.event_fold import FoldedAttempt, FoldedTask
 from shiftboss.rules.tasks.folded_columns import columns_of, counts_of
 from shiftboss.store.port import Store, Transaction
 
@@ -123,7 +130,7 @@ def _answer(
     ids = [task_id for task_id in columns if task_id > request.after]
     shown = ids[: request.limit]
     told = None if event is None else view(event)
-    workers = replay.workers_of(board)
+    workers = workers_of(board)
     return ReplayAnswer(
         at=board.swarm.last_event_id,
         event=told if told is None or only in (None, told.bead_id) else None,
@@ -132,8 +139,76 @@ def _answer(
         complete=board.swarm.is_complete,
         lands=log.lands,
         counts=counts_of(columns),
-        tasks=[replay.task_view(board, task_id, columns[task_id]) for task_id in shown],
+        tasks=[task_view(board, task_id, columns[task_id]) for task_id in shown],
         next_after=shown[-1] if len(shown) < len(ids) else None,
         workers=[worker for worker in workers if only in (None, worker.task)],
-        holds=replay.swarm_holds(board),
+        holds=swarm_holds(board),
     )
+
+
+def task_view(board: FoldedBoard, task_id: str, column: Column) -> ReplayedTask:
+    task, held = board.swarm.tasks.get(task_id), board.swarm.attempts.get(task_id)
+    if task is None:
+        return _packet_view(board, task_id, column)
+    return _task_view(board, task, held, column)
+
+
+def _task_view(
+    board: FoldedBoard, task: FoldedTask, held: FoldedAttempt | None, column: Column
+) -> ReplayedTask:
+    card = board.card(task.task_id)
+    return ReplayedTask(
+        bead_id=task.task_id,
+        title=card.title,
+        status=task.status,
+        column=column,
+        state=None if held is None or held.state is None else held.state.value,
+        worker=task.worker,
+        epoch=task.epoch,
+        milestone=None if held is None else board.milestone(held),
+        depends_on=task.depends_on,
+        waits_for=board.swarm.waits_for(task.task_id),
+        failures=task.failures,
+        questions=len(card.questions),
+        claim_id=card.claim_id,
+        in_review=task.in_review,
+        accepted_commit=card.accepted_commit,
+        landed=card.landed_commit,
+    )
+
+
+def _packet_view(board: FoldedBoard, task_id: str, column: Column) -> ReplayedTask:
+    held, card = board.swarm.attempts[task_id], board.card(task_id)
+    return ReplayedTask(
+        bead_id=task_id,
+        title=card.title,
+        status={"done": "done", "failed": "failed"}.get(column, "active"),
+        column=column,
+        state=None if held.state is None else held.state.value,
+        worker=held.worker,
+        epoch=held.epoch,
+        questions=len(card.questions),
+        claim_id=card.claim_id,
+        accepted_commit=card.accepted_commit,
+        landed=card.landed_commit,
+    )
+
+
+def workers_of(board: FoldedBoard) -> list[ReplayedWorker]:
+    held = {
+        attempt.worker: attempt
+        for attempt in board.swarm.attempts.values()
+        if attempt.worker in board.swarm.workers
+    }
+    return [_worker_view(name, held.get(name)) for name in sorted(board.swarm.workers)]
+
+
+def _worker_view(name: str, held: FoldedAttempt | None) -> ReplayedWorker:
+    if held is None:
+        return ReplayedWorker(name=name)
+    state = None if held.state is None else held.state.value
+    return ReplayedWorker(name=name, task=held.task_id, state=state, epoch=held.epoch)
+
+
+def swarm_holds(board: FoldedBoard) -> list[str]:
+    return sorted(kind for task_id, kind in board.holds if task_id == WHOLE_SWARM)

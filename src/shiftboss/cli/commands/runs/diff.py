@@ -6,7 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,9 +15,15 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import is_terminal, printable
+from shiftboss.rules.documents.printable import printable_source
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.git.task_diff import DiffCommand, TaskWork
+
+
+_RESET: Final = "\x1b[m"
+_BOLD, _RED, _GREEN, _CYAN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m"
+_COLOURS: Final = {"+": _GREEN, "-": _RED, "@": _CYAN}
 
 
 @server_command(json_help="Print the changed files and the patch as JSON.")
@@ -78,7 +85,6 @@ def _write(command: DiffCommand, options: list[str]) -> bool:
 def _show_on_terminal(command: DiffCommand, options: list[str]) -> bool:
     """Nothing that an agent has written reaches the terminal, or a pager, unchanged."""
     from shiftboss.cli.common.pager import choose_pager, page, users_git_settings
-    from shiftboss.cli.views.patches import patch_lines
 
     pager = choose_pager(os.environ, users_git_settings())
     with subprocess.Popen(
@@ -138,3 +144,16 @@ def _file(entry: str) -> dict[str, object]:
     numbers = [int(count) if count.isdigit() else None for count in (added, removed)]
     name = path.encode(errors="replace").decode()
     return {"path": name, "added": numbers[0], "removed": numbers[1]}
+
+
+def patch_lines(lines: Iterable[str], *, colours: bool) -> Iterator[str]:
+    """The lines of git's output with all control characters but tabs made visible."""
+    is_head = True
+    for line in lines:
+        if line.startswith("diff --"):
+            is_head = True
+        elif line.startswith("@@"):
+            is_head = False
+        text = printable_source(line)
+        colour = _BOLD if is_head else _COLOURS.get(line[:1], "")
+        yield f"{colour}{text}{_RESET}" if colours and colour else text

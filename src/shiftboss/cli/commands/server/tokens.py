@@ -127,7 +127,7 @@ def list_tokens(
         if not tokens:
             print_line("no tokens")
             return
-        from shiftboss.cli.views.tokens import tokens_table
+        from shiftboss.cli.views.deployment import tokens_table
 
         show(tokens_table(tokens))
 
@@ -227,6 +227,6 @@ def _new_file(out: Path) -> int:
 
 
 def _note(created: dict[str, Any]) -> str:
-    from shiftboss.cli.views.tokens import limits_text
+    from shiftboss.cli.views.deployment import limits_text
 
     return f"{created['token_id']}: {created['name']}, {created['role']}, {limits_text(created)}"

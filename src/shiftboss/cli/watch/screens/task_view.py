@@ -1,13 +1,29 @@
-"""The facts of one task."""
+"""The facts of one task, and how they are laid out as lines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from rich.console import RenderableType
+from rich.text import Text
+from textual.strip import Strip
+
 from shiftboss.cli.common.client import NoServer, NotShiftboss
+from shiftboss.cli.common.event_stream import StreamEvent
+from shiftboss.cli.common.output import printable
+from shiftboss.cli.views.bus import task_summary
+from shiftboss.cli.views.events import event_line
+from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
+from shiftboss.cli.views.overview import reason_lines
 from shiftboss.cli.watch.link.live import Live
 from shiftboss.cli.watch.link.task_facts import LoadedTask, load_task
 from shiftboss.cli.watch.model.cards import BoardCard
-from shiftboss.cli.watch.screens.documents import ScrolledText
-from shiftboss.cli.watch.screens.task_page import task_page
+from shiftboss.cli.watch.screens.diff_lines import diff_lines
+from shiftboss.cli.watch.screens.documents import ScrolledText, drawn
+
+Members = Mapping[str, Any]
 
 
 class TaskDocument(ScrolledText):
@@ -48,3 +64,82 @@ class TaskDocument(ScrolledText):
     def on_resize(self) -> None:
         if self._facts is not None:
             self.run_worker(self._draw(self._facts), exclusive=True, group="task")
+
+
+class TaskPage(NamedTuple):
+    """The lines of a task, and where its parts begin."""
+
+    lines: list[Strip]
+    stops: list[int]
+
+
+def task_page(facts: LoadedTask, width: int) -> TaskPage:
+    """Called in a thread."""
+    at = datetime.now(UTC)
+    lines: list[Strip] = []
+    stops: list[int] = []
+    for title, part in _parts(facts, at, width):
+        if not part:
+            continue
+        stops.append(len(lines))
+        head = [Text(), _heading(title, width)] if title else []
+        lines += drawn([*head, *part], width)
+    return TaskPage(lines, stops)
+
+
+def _heading(title: str, width: int) -> Text:
+    return Text(f"── {title} ".ljust(max(width - 1, 0), "─"), "dim", no_wrap=True)
+
+
+def _parts(
+    facts: LoadedTask, at: datetime, width: int
+) -> list[tuple[str, Sequence[RenderableType]]]:
+    claim = facts.handoff.get("last_claim") if facts.handoff else None
+    return [
+        ("", _summary(facts, at)),
+        ("why", reason_lines(list(facts.reasons), with_task=False)),
+        ("verdict", claim_lines(claim)[1:] or _refusal(facts, "claims")),
+        ("earlier claims", _earlier_claims(facts)),
+        ("diff", diff_lines(facts.diff) if facts.diff else _refusal(facts, "diff")),
+        ("contract", [handoff_summary(facts.handoff, at)] if facts.handoff else []),
+        ("events", _events(facts, width)),
+    ]
+
+
+def _summary(facts: LoadedTask, at: datetime) -> Sequence[RenderableType]:
+    return [task_summary(facts.task, at)] if facts.task else _refusal(facts, "task")
+
+
+def _refusal(facts: LoadedTask, part: str) -> list[Text]:
+    return [Text(printable(facts.refusals[part]), "dim")] if part in facts.refusals else []
+
+
+def _earlier_claims(facts: LoadedTask) -> list[Text]:
+    lines = []
+    for claim in facts.claims[1:]:
+        failed = [str(check.get("name")) for check in claim.get("checks", ()) if _failed(check)]
+        by = f", by {', '.join(failed)}" if failed else ""
+        text = f"claim {claim.get('claim_id')} of hand-out {claim.get('epoch')}"
+        lines.append(Text(printable(f"{text}: {claim.get('state')}{by}")))
+    return lines
+
+
+def _failed(check: Members) -> bool:
+    return check.get("result") == "failed"
+
+
+def _events(facts: LoadedTask, width: int) -> list[RenderableType]:
+    """The newest first."""
+    return [
+        event_line(
+            StreamEvent(
+                int(event["event_id"]),
+                str(event["kind"]),
+                event.get("data") or {},
+                datetime.fromtimestamp(event["at"] / 1000, UTC).isoformat(),
+                event.get("actor"),
+            ),
+            columns=width,
+        )
+        for event in facts.events
+    ]
