@@ -9,7 +9,7 @@ from collections.abc import Callable
 PAUSE_SECONDS = 0.01
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """Poll until `condition` holds; `what` describes it in the error message."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -17,7 +17,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 10.0
         time.sleep(PAUSE_SECONDS)
 
 
-async def eventually(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+async def eventually(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """The same without blocking the event loop."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -229,7 +229,9 @@ def test_webhooks_unrelated_to_a_followed_commit_are_ignored(webhooks: WebhookSe
 
 
 def test_the_server_says_at_its_start_which_secret_it_lacks(webhooks: WebhookServer) -> None:
-    (line,) = webhooks.contract_server.server.log.splitlines()
+    server = webhooks.contract_server.server
+    wait_until(lambda: "webhooks" in server.log, "the server says which secret it lacks")
+    (line,) = server.log.splitlines()
     assert "there is no secret of the webhooks in $HOOK_UNSET (repo unset)" in line
     assert TOKEN not in line
 
