@@ -42,7 +42,7 @@ class RunningServer:
         self.prelude = ""
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
+        self._log = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the server
         # A server that did not start is not always closed.
         weakref.finalize(self, self._log.close)
         self._process: Process | None = None
