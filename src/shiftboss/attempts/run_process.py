@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.system.file_locks import holds_lock
 from shiftboss.system.json_files import read_json_object
-from shiftboss.system.lock_holders import holds_lock
 from shiftboss.system.processes.descendants import start_ticks
 
 LOCK_NAME: Final = "lock"

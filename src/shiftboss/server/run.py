@@ -45,12 +45,15 @@ from shiftboss.protocol.policy import Policy
 from shiftboss.rules.access.actors import OPERATOR
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
-from shiftboss.server.http.accepting import always_accepting
 from shiftboss.server.http.app import App
 from shiftboss.server.http.certificates import Certificates, certificates_at
 from shiftboss.server.http.connection import Connection, Serving
 from shiftboss.server.http.forwarded import Forwarding
-from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
+from shiftboss.server.http.open_connections import (
+    ConnectionLimits,
+    OpenConnections,
+    always_accepting,
+)
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.tls_connections import behind_tls
 from shiftboss.server.reloading import (

@@ -11,8 +11,7 @@ from rich.console import Console, Group
 from shiftboss.cli.views.answer_prompt import AnswerPrompt
 from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, narrow_lines, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
-from shiftboss.orchestrator.run.progress import Progress, TaskProgress
-from shiftboss.rules.runs.unverified import unverified_text
+from shiftboss.orchestrator.run.progress import Progress, TaskProgress, unverified_text
 
 
 def rendered(rows: list[TaskProgress], width: int = 80) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shiftboss.server.http.accepting import always_accepting
+from shiftboss.server.http.open_connections import always_accepting
 
 uvloop = pytest.importorskip("uvloop")
 

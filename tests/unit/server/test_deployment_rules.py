@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shiftboss.rules.deployment.keys import is_signed_after
+from shiftboss.cli.common.receipts import is_signed_after
 from shiftboss.rules.deployment.readiness import DISK_BYTES_MIN, DiskSpace, reason_of_disk
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import (

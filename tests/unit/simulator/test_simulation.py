@@ -9,9 +9,8 @@ import pytest
 
 from shiftboss.coordinator.invariants.facts import BrokenInvariant
 from shiftboss.simulator.chance import Profile
-from shiftboss.simulator.many_seeds import simulate_many
 from shiftboss.simulator.shrinking import shrink
-from shiftboss.simulator.simulation import SimulationResult, simulate
+from shiftboss.simulator.simulation import SimulationResult, simulate, simulate_many
 from shiftboss.simulator.virtual_loop import NothingLeftToDo, VirtualLoop
 
 # Together about eight seconds of processor time. `make sim` runs ten thousand longer ones.

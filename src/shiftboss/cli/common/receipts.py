@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.pages import bus_pages
@@ -11,6 +12,10 @@ from shiftboss.errors import InvalidReceipt, ShiftbossError
 
 if TYPE_CHECKING:
     from shiftboss.protocol.claims.receipts import ReceiptBody
+
+
+# A receipt that was being signed when its key was retired; clocks of servers differ a little.
+RETIREMENT_GRACE: Final = timedelta(minutes=1)
 
 
 class CannotRead(ShiftbossError):
@@ -31,7 +36,6 @@ def keys_of(client: Client) -> list[dict[str, Any]]:
 
 def check_not_retired(proven: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
     """Whoever has stolen a key can sign with it after it was retired. Raises InvalidReceipt."""
-    from shiftboss.rules.deployment.keys import is_signed_after
 
     retired_at = {key["key_id"]: key["retired_at"] for key in keys if key.get("retired_at")}
     for facts in proven:
@@ -115,3 +119,9 @@ def _facts(body: ReceiptBody, key_id: str) -> dict[str, Any]:
         ],
         "waivers": [waiver.model_dump() for waiver in body.waivers],
     }
+
+
+def is_signed_after(accepted_at: str, retired_at: str) -> bool:
+    """Whether a receipt says that it was accepted when its key was retired already."""
+    accepted, retired = map(datetime.fromisoformat, (accepted_at, retired_at))
+    return accepted > retired + RETIREMENT_GRACE

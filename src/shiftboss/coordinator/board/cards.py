@@ -13,7 +13,7 @@ from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.cards import WAITS_FOR_MAX, Card, CardList, Ci, ListCardsRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.runs.budgets import MICRO
-from shiftboss.rules.tasks.board import column_of, column_of_packet
+from shiftboss.rules.tasks.board_columns import column_of, column_of_packet
 from shiftboss.rules.tasks.packet_reasons import packet_reasons
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.reasons import first_reason

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from typing import Final
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.deployment.last_seen import LastSeen
 from shiftboss.evidence.ci.credentials import read_webhook_secret
 from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
 from shiftboss.evidence.ci.webhooks import ForgeWebhook, parse_webhook
@@ -24,6 +24,9 @@ from shiftboss.store.port import Store, Transaction
 # A repeated webhook makes the server ask the forge once, not every time.
 REMEMBERED_MAX = 1000
 SHOWN_CHARACTERS_MAX = 200
+
+# Names come from outside.
+NAMES_MAX: Final = 100
 
 
 class Webhooks:
@@ -108,3 +111,18 @@ def check_now(tx: Transaction, seen: Tracking, now_ms: int) -> bool:
         return False
     tx.put_tracking(current._replace(look_at_ms=now_ms))
     return True
+
+
+class LastSeen:
+    def __init__(self) -> None:
+        self._at_ms: dict[str, int] = {}
+
+    def note(self, name: str, at_ms: int) -> None:
+        self._at_ms.pop(name, None)
+        self._at_ms[name] = at_ms
+        if len(self._at_ms) > NAMES_MAX:
+            del self._at_ms[next(iter(self._at_ms))]
+
+    def by_name(self) -> dict[str, int] | None:
+        """None if there is nobody."""
+        return dict(self._at_ms) or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shiftboss.coordinator.history.task_check import check_task_exists
+from shiftboss.coordinator.swarms.swarms import check_task_exists
 from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
 from shiftboss.protocol.history import (
     CanaryView,

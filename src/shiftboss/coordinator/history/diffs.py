@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from shiftboss.coordinator.history.task_check import check_task_exists
+from shiftboss.coordinator.swarms.swarms import check_task_exists
 from shiftboss.errors import DiffUnavailable, EvidenceUnavailable, UnknownHandoff, UnknownRepo
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.claims.diffs import (

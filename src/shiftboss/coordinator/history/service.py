@@ -8,7 +8,7 @@ from pathlib import Path
 from shiftboss.coordinator.history import claims, events, logs
 from shiftboss.coordinator.history.diffs import Diffs
 from shiftboss.coordinator.history.replays import Replays
-from shiftboss.coordinator.history.task_check import check_task_exists
+from shiftboss.coordinator.swarms.swarms import check_task_exists
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.board.rendered import RenderedAnswer, rendered
 from shiftboss.protocol.claims.diffs import DiffAnswer, ShowDiffRequest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms import overview
-from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
+from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm, UnknownTask
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import optional_wire_time, wire_time
@@ -22,6 +22,7 @@ from shiftboss.protocol.swarms import (
 from shiftboss.rules.tasks.lifecycle import packet_status
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.port import Retry, SwarmRow, Transaction
 
 PAGE_SIZE_MAX = 200
@@ -222,3 +223,11 @@ def existing_event_id(tx: Transaction, swarm_id: str, event_id: int) -> int:
     existing(tx, swarm_id)
     last = tx.last_event(swarm_id)
     return min(event_id, last.event_id if last else 0)
+
+
+def check_task_exists(tx: Transaction, swarm_id: str, task_id: str) -> None:
+    """Raises UnknownSwarm or UnknownTask."""
+    check_exists(tx, swarm_id)
+    known = tx.task(swarm_id, task_id) or tx.assignment(swarm_id, task_id)
+    if known is None and not is_reserved(task_id):
+        raise UnknownTask(task_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import TreeUnavailable, UnknownRepo
-from shiftboss.evidence.mirror.squashes import MERGE_SETTINGS
+from shiftboss.evidence.mirror.squashes import MERGE_SETTINGS, SquashHistory
 from shiftboss.orchestrator.git.checkouts import (
     GitCheckout,
     GitFolderState,
@@ -260,3 +260,14 @@ class GitRepo:
 
 # A plan has few repositories, and asks for each of them many times.
 _known: dict[Path, tuple[GitFolderState, GitRepo]] = {}
+
+
+async def find_squash(repo: GitRepo, tip: str, work: str, accepted: Sequence[str]) -> str | None:
+    """The squash on the branch that contains the work: of the work itself, or of one of the
+    accepted commits that have merged it."""
+    return await SquashHistory(repo.run).find(tip, work, [work, *accepted])
+
+
+async def merge_onto(repo: GitRepo, tip: str, work: str) -> Merged:
+    """Merge the work into the tip, which may have work as squashes that this was built on."""
+    return await repo.merge(await SquashHistory(repo.run).joined(tip, work), work)

@@ -15,8 +15,7 @@ from shiftboss.orchestrator.git.private_refs import (
     landing_ref,
     squashed_ref,
 )
-from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.git.squashes import find_squash, merge_onto
+from shiftboss.orchestrator.git.repository import GitRepo, find_squash, merge_onto
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
 from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBranch
 from shiftboss.protocol.claims.verdicts import Waiver

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final, Literal
-
-from shiftboss.rules.runs.unverified import unverified_text
 
 LINES_KEPT: Final = 200
 LOG_NAME: Final = "run.log"
@@ -40,6 +39,9 @@ _EARLIER_STAGES: Final[Mapping[str, Stage]] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
+
+NAMED_MAX: Final = 3
+SUBJECT_CHARACTERS_MAX: Final = 100
 
 
 @dataclass(slots=True)
@@ -146,3 +148,18 @@ class RunLog:
         line = " ".join((f"{bead_id}: {text}" if bead_id else text).split())
         with contextlib.suppress(OSError), self._file.open("a", encoding="utf-8") as log:
             log.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {line}\n")
+
+
+def unverified_text(checks: Iterable[Mapping[str, Any]]) -> str:
+    """The criteria and the other checks of a verdict that are unverifiable; "" if none is."""
+    unverified = (check for check in checks if check["outcome"] == "unverifiable")
+    names = list(dict.fromkeys(map(_name, unverified)))
+    more = len(names) - NAMED_MAX
+    return ", ".join([*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _name(check: Mapping[str, Any]) -> str:
+    subject = shorten(check.get("subject") or "", SUBJECT_CHARACTERS_MAX, placeholder=" …")
+    if check["check"] == "criterion":
+        return subject
+    return f"{check['check']} of {subject}" if subject else str(check["check"])

@@ -1,5 +1,5 @@
-"""In which column of the board a task was, as its events tell it: the rules of `board.py`, from
-folded facts. The conformance tests compare the two."""
+"""In which column of the board a task was, as its events tell it: the rules of `board_columns.py`,
+from folded facts. The conformance tests compare the two."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import os
 import resource
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from shiftboss.defaults import CONNECTIONS_MAX
 from shiftboss.errors import RequestTimeout
@@ -26,6 +26,8 @@ LOG_SECONDS: Final = 30.0
 LISTED_PER_SECOND: Final = 20_000
 # When descriptors run out, so many of the waiting connections are closed at a time.
 FREED_AT_ONCE: Final = 100
+
+ConnectionFactory = Callable[..., asyncio.Protocol]
 
 
 class Phase(Enum):
@@ -184,3 +186,22 @@ def _end(connection: WatchedConnection, phase: Phase) -> None:
         connection.close()
     else:
         connection.abort()
+
+
+class _RefusedConnection(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.abort()
+
+
+def always_accepting(create: ConnectionFactory) -> ConnectionFactory:
+    """Refuse a connection for which there is no memory. If the factory raised, libuv would wait
+    until the connection is accepted, and would never accept another one."""
+    refused = _RefusedConnection()
+
+    def create_or_refuse(**arguments: Any) -> asyncio.Protocol:
+        try:
+            return create(**arguments)
+        except MemoryError:
+            return refused
+
+    return create_or_refuse

@@ -1,4 +1,8 @@
-"""Backups of a SQLite file. A backup is a SQLite file, too."""
+"""Backups of a SQLite file. A backup is a SQLite file, too.
+
+It may come from anywhere, so its tables are compared with those of a store: a trigger in it would
+change rows behind the rules, and a view in the place of a table can take for ever to read.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,21 @@ from shiftboss.store.backups.report import (
     time_stamp,
 )
 from shiftboss.store.backups.salvage import salvage
-from shiftboss.store.backups.sqlite_schema import check_schema
+from shiftboss.store.queries import check_schema_version, load_migrations
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage, way_back
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import lock_file
 from shiftboss.system.files import remove_durably, write_durably
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
+
+# Tables and indexes by kind, name and table; columns by table, name, type and whether computed.
+_PARTS = """
+SELECT type, name, tbl_name, '' FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+UNION ALL
+SELECT s.name, c.name, c.type, c.hidden FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c
+WHERE s.type = 'table' AND s.sql LIKE 'CREATE TABLE%'
+"""
 
 
 def back_up(database: Path, file: Path, *, damaged: bool) -> BackupReport:
@@ -176,3 +188,27 @@ def _move_aside(database: Path, now_ms: int) -> str | None:
     for suffix in found:
         Path(f"{database}{suffix}").replace(f"{kept}{suffix}")
     return str(kept) if "" in found else None
+
+
+def check_schema(file: Path, connection: sqlite3.Connection, version: int) -> None:
+    """Compare with what the migrations make. Their text is not compared: versions of SQLite write
+    it differently. Raises NotABackup, and StoreUnavailable for a later version."""
+    migrations = load_migrations("sqlite")
+    check_schema_version(version, migrations)
+    with closing(sqlite3.connect(":memory:")) as made:
+        for number, text in migrations:
+            if number <= version:
+                made.executescript(text)
+        expected = _parts(made)
+    odd = sorted(_parts(connection) ^ expected)
+    if odd:
+        kind, name = odd[0][:2]
+        raise NotABackup(
+            f"{file} is not a backup of a SQLite store: its schema is not that of version "
+            f"{version} ({kind} {name})",
+            field="file",
+        )
+
+
+def _parts(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    return {tuple(map(str, row)) for row in connection.execute(_PARTS)}

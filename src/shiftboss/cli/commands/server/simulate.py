@@ -111,8 +111,8 @@ def _numbers(text: str | None) -> list[int]:
 def _run(
     seeds: range, steps: int, without: list[int], processes: int | None, *, fail_fast: bool
 ) -> list[SimulationResult]:
-    from shiftboss.simulator.many_seeds import simulate_many
     from shiftboss.simulator.simulation import simulate as simulate_one
+    from shiftboss.simulator.simulation import simulate_many
 
     if len(seeds) == 1 or without:
         return [simulate_one(seed, steps, without) for seed in seeds]
