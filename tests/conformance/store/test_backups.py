@@ -26,6 +26,7 @@ from shiftboss.protocol.bus import (
     RegisterWorkerRequest,
     TaskRequest,
 )
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.backups import postgres_backup, sqlite_backup
 from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.backups.report import BackupExists, DatabaseHasContent, NotABackup
@@ -84,6 +85,28 @@ async def test_all_rows_of_all_kinds_come_back(store_address: str, tmp_path: Pat
         stored = await store.read(lambda tx: tx.first_answer(SWARM, b"\x00\\\xff"))
         assert stored is not None
         assert (bytes(stored[0]), stored[1]) == (b"\n\t", "a\\b\nc\td\\N\u2028")
+
+
+async def test_what_is_counted_goes_on_after_a_restore(store_address: str, tmp_path: Path) -> None:
+    def finish(tx: Transaction, task_id: str) -> None:
+        tx.add_task(Task(SWARM, task_id, "", "", 0, "open", 0, None, 0, None, None, None, 1, 1), [])
+        task = tx.task(SWARM, task_id)
+        assert task is not None
+        tx.save_task(task._replace(status="done"))
+
+    def start(tx: Transaction) -> None:
+        add_swarm_with_event(tx)
+        finish(tx, "a")
+        finish(tx, "b")
+
+    async with opened(store_address) as store:
+        await store.write(start)
+    save(store_address, tmp_path / "backup")
+    restore(store_address, tmp_path / "backup", force=True, now_ms=NOW_MS)
+    async with opened(store_address) as store:
+        assert await store.read(lambda tx: tx.task_counts(SWARM)) == {"done": 2}
+        await store.write(lambda tx: finish(tx, "c"))
+        assert await store.read(lambda tx: tx.task_counts(SWARM)) == {"done": 3}
 
 
 async def test_a_restore_is_refused_while_a_server_runs(store_address: str, tmp_path: Path) -> None:

@@ -110,6 +110,10 @@ TAMPERED = [
     ("UPDATE tasks SET waits_for = 0 WHERE task_id = 'waits'", ("dependencies", "task waits")),
     ("DELETE FROM tasks WHERE task_id = 'active'", ("dependencies", "dependency of open")),
     ("UPDATE queues SET ready = 5", ("ready_count", "queue 0")),
+    (
+        "UPDATE swarm_totals SET total = total + 1 WHERE what = 'done'",
+        ("finished_count", "tasks done"),
+    ),
     ("UPDATE queues SET last_number = 0", ("queue_number", "queue 0")),
     ("DELETE FROM events WHERE event_id = 4", ("event_gap", "events")),
     ("UPDATE tasks SET status = 'failed' WHERE task_id = 'done'", ("fold", "task done")),

@@ -37,6 +37,8 @@ class SwarmFacts(NamedTuple):
     assignments: dict[str, Assignment]
     workers: dict[str, Worker]
     queues: dict[int, QueueRow]
+    # How many tasks are over, by status, and how many are accepted, as the store keeps it.
+    totals: dict[str, int]
     claims: dict[str, list[Claim]]
     contracts: dict[str, ContractRow]
     reviews: dict[str, ReviewRecord]
@@ -91,6 +93,7 @@ def read_swarm(tx: Transaction, swarm_id: str) -> SwarmFacts | None:
         assignments={held.task_id: held for held in tx.all_assignments(swarm_id)},
         workers={worker.name: worker for worker in tx.all_workers(swarm_id)},
         queues={queue.priority: queue for queue in tx.all_queues(swarm_id)},
+        totals=tx.all_totals(swarm_id),
         claims=claims,
         contracts={contract.task_id: contract for contract in tx.all_contracts(swarm_id)},
         reviews={review.task_id: review for review in tx.all_reviews(swarm_id)},

@@ -44,6 +44,23 @@ def ready_tasks_are_counted(facts: SwarmFacts) -> Iterator[BrokenInvariant]:
             )
 
 
+def finished_tasks_are_counted(facts: SwarmFacts) -> Iterator[BrokenInvariant]:
+    """And so are the accepted ones, that is those with a landing."""
+    counted = Counter(
+        task.status
+        for task in facts.tasks.values()
+        if task.status in ("done", "failed", "cancelled")
+    )
+    counted["accepted"] = len(facts.landings)
+    for what in sorted(counted.keys() | facts.totals.keys()):
+        if facts.totals.get(what, 0) != counted[what]:
+            yield facts.broken(
+                "finished_count",
+                f"tasks {what}",
+                f"{facts.totals.get(what, 0)} are counted, and there are {counted[what]}",
+            )
+
+
 def queue_numbers_are_unique(facts: SwarmFacts) -> Iterator[BrokenInvariant]:
     """Tasks of a priority have different numbers, none beyond the last one given. A task that was
     handed out before it was ever queued gets its place by its age, which two can share."""

@@ -160,6 +160,10 @@ def _copy_in(
     # Migrations add rows of their own, which the backup has, too.
     for table in reversed(contents.tables):
         connection.execute(SQL("DELETE FROM {}").format(Identifier(table.name)))
+    # The rows of every table are in the backup, also those that triggers have written.
+    names = [Identifier(table.name) for table in contents.tables]
+    for name in names:
+        connection.execute(SQL("ALTER TABLE {} DISABLE TRIGGER USER").format(name))
     for table in contents.tables:
         statement = SQL("COPY {} ({}) FROM STDIN").format(
             Identifier(table.name), column_names(table.columns)
@@ -170,6 +174,8 @@ def _copy_in(
         ):
             while data := rows.read(PIECE_BYTES):
                 copy.write(data)
+    for name in names:
+        connection.execute(SQL("ALTER TABLE {} ENABLE TRIGGER USER").format(name))
 
 
 def _note_restore(connection: psycopg.Connection, name: str, now_ms: int) -> int:

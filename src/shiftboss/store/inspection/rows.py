@@ -33,6 +33,9 @@ class InspectionRows(TransactionPart):
         rows = self._of_swarm("all_workers", swarm_id)
         return [Worker._make((*row[:3], bool(row[3]), *row[4:])) for row in rows]
 
+    def all_totals(self, swarm_id: str) -> dict[str, int]:
+        return {row[0]: row[1] for row in self._of_swarm("all_totals", swarm_id)}
+
     def all_queues(self, swarm_id: str) -> list[QueueRow]:
         return [QueueRow._make(row) for row in self._of_swarm("all_queues", swarm_id)]
 

@@ -9,7 +9,12 @@ FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 SELECT swarm_id, status FROM tasks WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
 
 -- name: task_counts
-SELECT status, count(*) FROM tasks WHERE swarm_id = :swarm_id GROUP BY status;
+-- What is over is not counted: triggers keep its number.
+SELECT status, count(*) FROM tasks
+WHERE swarm_id = :swarm_id AND status IN ('open', 'queued', 'active') GROUP BY status
+UNION ALL
+SELECT what, total FROM swarm_totals
+WHERE swarm_id = :swarm_id AND what <> 'accepted' AND total > 0;
 
 -- name: tasks_with_status
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,

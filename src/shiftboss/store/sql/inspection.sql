@@ -28,6 +28,9 @@ FROM assignments WHERE swarm_id = :swarm_id ORDER BY task_id;
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id ORDER BY name;
 
+-- name: all_totals
+SELECT what, total FROM swarm_totals WHERE swarm_id = :swarm_id ORDER BY what;
+
 -- name: all_queues
 SELECT priority, ready, last_number FROM queues WHERE swarm_id = :swarm_id ORDER BY priority;
 

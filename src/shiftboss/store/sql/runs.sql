@@ -104,7 +104,8 @@ ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
 
 -- name: landing_counts
 -- How many tasks of the swarm are accepted, and how many of them have not landed.
-SELECT (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id),
+SELECT coalesce((SELECT total FROM swarm_totals
+        WHERE swarm_id = :swarm_id AND what = 'accepted'), 0),
     (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL);
 
 -- name: open_counts
