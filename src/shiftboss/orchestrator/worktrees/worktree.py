@@ -1,5 +1,4 @@
-"""The work tree of an attempt, how it is found again after a crash, and how it is opened again for
-a person.
+"""The work tree of an attempt, and how it is found again after a crash.
 
 Git has a folder for every work tree in the repository, with the reason why the work tree is locked.
 Ours are locked from the start, and the reason contains everything needed to recover them.
@@ -7,7 +6,6 @@ Ours are locked from the start, and the reason contains everything needed to rec
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -17,9 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.orchestrator.git.checkouts import GitCheckout
-from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.git.runner import checked
-from shiftboss.orchestrator.worktrees.salvage import newest_salvage
 
 _PREFIX: Final = "shiftboss "
 _NAME: Final = re.compile(r"(.+)\.([0-9]+)")
@@ -129,21 +124,3 @@ def _read(file: Path) -> str:
         return file.read_text(errors="surrogateescape").strip()
     except OSError:
         return ""
-
-
-async def reopen_worktree(repo: Path, path: Path, branch: str, bead_id: str, base: str) -> Path:
-    """The work tree at its old path, with its branch. If the branch is gone, or is checked out
-    elsewhere, it starts at the newest saved work, or at the base. The next run finds it by its
-    path, saves what is in it and removes it, like every other one."""
-    if await asyncio.to_thread(path.is_dir):
-        return path
-    git_repo = await GitRepo.at(repo)
-    await asyncio.to_thread(path.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
-    has_branch = await git_repo.branch_tip(branch) is not None
-    if has_branch and branch not in await git_repo.checkouts_by_branch():
-        start = [str(path), branch]
-    else:
-        start = ["--detach", str(path), await newest_salvage(git_repo, bead_id) or base]
-    output = await git_repo.run(["worktree", "add", "--quiet", *start])
-    checked(output, f"the work tree {path}")
-    return path

@@ -98,7 +98,7 @@ def _session(record: AttemptRecord) -> str | None:
 
 
 async def _open_tree(record: AttemptRecord) -> Path:
-    from shiftboss.orchestrator.worktrees.worktree import reopen_worktree
+    from shiftboss.orchestrator.worktrees.worktree_folder import reopen_worktree
 
     facts = record.facts
     if not _is_credible(record):
