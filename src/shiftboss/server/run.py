@@ -1,14 +1,12 @@
-"""Running the server: settings, the listening socket, uvicorn, a clean shutdown."""
+"""Running the server: the application, uvicorn, a clean shutdown."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import math
 import os
-import resource
 import signal
 import socket
 import sys
@@ -17,8 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any
 
 import uvicorn
 
@@ -27,13 +24,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.deployment.presence import Presence
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.defaults import (
-    ADDRESS,
-    CLOCK_SKEW_MAX_SECONDS,
-    CONNECTIONS_MAX,
-    HOST,
     OPERATOR_TOKEN_FILE,
-    PORT,
-    REQUESTS_PER_SECOND,
 )
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.ci.credentials import TOKEN, credential_problems
@@ -50,12 +41,18 @@ from shiftboss.server.http.certificates import Certificates, certificates_at
 from shiftboss.server.http.connection import Connection, Serving
 from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.open_connections import (
-    ConnectionLimits,
     OpenConnections,
     always_accepting,
 )
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.tls_connections import behind_tls
+from shiftboss.server.listening import (
+    address_of,
+    allow_many_connections,
+    listen,
+    local_address_of,
+    refuse_without_token,
+)
 from shiftboss.server.reloading import (
     CertificateReload,
     Reload,
@@ -63,10 +60,9 @@ from shiftboss.server.reloading import (
     TokenReload,
     has_terminal,
 )
+from shiftboss.server.settings import CannotStart, ServerSettings
 from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
-from shiftboss.store.opening import DEFAULT_DATABASE, store_at
-from shiftboss.system.loopback import is_loopback
+from shiftboss.store.opening import store_at
 from shiftboss.system.state_folder import (
     SERVER_FILE,
     ServerRecord,
@@ -79,101 +75,11 @@ from shiftboss.tracker.beads import Beads
 
 log = logging.getLogger(__name__)
 
-BACKLOG = 2048
 # How long accepted requests may take to finish once the server is asked to stop.
 GRACE_SECONDS = 10
 # The writer thread releases the interpreter at every statement. Switching threads more often than
 # that costs a tenth of the reports per second.
 SWITCH_SECONDS = 0.05
-
-
-class ServerSettings(NamedTuple):
-    database: str | Path
-    host: str = HOST
-    port: int = PORT
-    token: str | None = None
-    # The file that the token is from: read again on SIGHUP, and while it has several lines, each of
-    # them is a token.
-    token_file: str | Path | None = None
-    # Nobody is admitted without a token, even if there is none that all share.
-    requires_tokens: bool = False
-    retention_days: int = 30
-    beads: str | Path | None = None
-    # The folder of keys, mirrors and checkouts; None: the one of the database file.
-    state: str | Path | None = None
-    operator_token: str | None = None
-    # The file of the signing key, which several servers may share; None: that of the state folder.
-    key_file: str | Path | None = None
-    verifies: bool = True
-    # The policy file; None: the one of the folder that the server is started in.
-    policy: str | Path | None = None
-    # Who may spawn tasks with a contract, and which variables a contract may pass to its commands.
-    spawning: Literal["everybody", "operator"] | None = None
-    pass_environment: Sequence[str] = ()
-    # Another program may use the port: then take any free one.
-    any_port_if_taken: bool = False
-    # How long to wait for PostgreSQL, in seconds.
-    db_statement_seconds: float = DEFAULT_DEADLINES.statement
-    db_lock_seconds: float = DEFAULT_DEADLINES.lock
-    db_lead_seconds: float = DEFAULT_DEADLINES.lead
-    # How far the clocks of this machine and of PostgreSQL may be apart, in seconds; 0: any.
-    clock_skew_max: float = CLOCK_SKEW_MAX_SECONDS
-    # Requests per second of one client; 0: no limit.
-    rate_limit: int = REQUESTS_PER_SECOND
-    connections_max: int = CONNECTIONS_MAX
-    # The PEM files of TLS; None: plain HTTP.
-    tls_cert: str | Path | None = None
-    tls_key: str | Path | None = None
-    # Where clients reach the server, and the proxies whose X-Forwarded headers are believed.
-    public_url: str | None = None
-    behind_proxy: Sequence[str] = ()
-    # Notify the desktop that the server was started from, if there are no settings for that.
-    desktop_notifications: bool = False
-    # For tests: the seconds of the phases of a connection.
-    phase_seconds: Mapping[str, float] | None = None
-    # For tests. The replies are the same with and without the fast path, which is on by default.
-    fast_path: bool | None = None
-
-    @property
-    def spawning_is_open(self) -> bool:
-        """By default only where no other machine can reach the server, and nobody has set a token
-        for the operator: contracts run commands."""
-        if self.spawning is None:
-            has_token = self.token is not None or self.operator_token is not None
-            return not (has_token or self.requires_tokens) and is_loopback(self.host)
-        return self.spawning == "everybody"
-
-    @property
-    def uses_fast_path(self) -> bool:
-        if self.fast_path is None:
-            return os.environ.get("SHIFTBOSS_FAST_PATH") != "0"
-        return self.fast_path
-
-    @property
-    def database_deadlines(self) -> DatabaseDeadlines:
-        return DatabaseDeadlines(
-            self.db_statement_seconds, self.db_lock_seconds, self.db_lead_seconds
-        )
-
-    @property
-    def limits(self) -> ConnectionLimits:
-        return ConnectionLimits(self.connections_max, **(self.phase_seconds or {}))
-
-    @property
-    def database_folder(self) -> Path | None:
-        """None when the database is not a file."""
-        is_file = "://" not in str(self.database)
-        return Path(self.database).resolve().parent if is_file else None
-
-    @property
-    def state_folder(self) -> Path:
-        if self.state is not None:
-            return Path(self.state).resolve()
-        return self.database_folder or DEFAULT_DATABASE.parent.resolve()
-
-
-class CannotStart(ShiftbossError):
-    code = "cannot_start"
 
 
 class _Server(uvicorn.Server):
@@ -240,26 +146,21 @@ def serve(
     `on_login_link` a link by which the operator logs in to the page, which shows
     `login_swarm`. SIGHUP reads again what is `reloads`, and what the settings name."""
     forwarding = Forwarding(settings.behind_proxy, settings.public_url)
-    _refuse_without_token(settings)
+    refuse_without_token(settings)
     certificates = certificates_at(settings.tls_cert, settings.tls_key)
-    _allow_many_connections()
+    allow_many_connections()
     make_state_folder(settings.state_folder)
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
-    listening = _listen(settings)
+    listening = listen(settings)
     host, port = listening.getsockname()[:2]
-    address = _address(host, port, certificates)
-    local_address = _local_address(host, port, certificates)
+    address = address_of(host, port, certificates)
+    local_address = local_address_of(host, port, certificates)
     app = _app(settings, certificates, forwarding, address, local_address)
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
-    if certificates is not None:
-        all_reloads.add("certificates", CertificateReload(certificates.reload_certificates))
     config = _config(settings, app, serving)
-    # It complains about streams that were cut off on purpose. The application logs its own errors.
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    _collect_garbage_rarely()
-    sys.setswitchinterval(SWITCH_SECONDS)
+    _tune_interpreter()
     record = ServerRecord(local_address, os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end.
     on_stopping = partial(remove_server_file, folder, record)
@@ -307,6 +208,8 @@ async def _tell_login_link(app: App, tell: Callable[[str], None], swarm_id: str 
 
 
 def _config(settings: ServerSettings, app: App, serving: Serving) -> uvicorn.Config:
+    # It complains about streams that were cut off on purpose. The application logs its own errors.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     return uvicorn.Config(
         app,
         http=always_accepting(serving.connection),  # type: ignore[arg-type]
@@ -319,34 +222,6 @@ def _config(settings: ServerSettings, app: App, serving: Serving) -> uvicorn.Con
         timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-
-
-def _refuse_without_token(settings: ServerSettings) -> None:
-    """Raises CannotStart if others can reach the server, and there is no token."""
-    if settings.token is not None or settings.requires_tokens:
-        return
-    hint = (
-        "add --require-tokens and give everybody a token with `shiftboss token create`; or set "
-        "SHIFTBOSS_TOKEN or --token-file to one that all share"
-    )
-    if not is_loopback(settings.host):
-        raise CannotStart(
-            f"{settings.host} can be reached from other machines, so a token is needed",
-            field="host",
-            hint=f"{hint}; or serve on 127.0.0.1",
-        )
-    if settings.behind_proxy:
-        raise CannotStart(
-            "other machines can reach the server through the proxy, so a token is needed",
-            field="behind_proxy",
-            hint=hint,
-        )
-    if not is_loopback(urlsplit(settings.public_url or ADDRESS).hostname or ""):
-        raise CannotStart(
-            f"{settings.public_url} is for other machines, so a token is needed",
-            field="public_url",
-            hint=hint,
-        )
 
 
 def _app(
@@ -436,6 +311,8 @@ def _reloads(settings: ServerSettings, app: App, others: Mapping[str, Reload]) -
     reloads.add("policy", app.coordinator.policies.put_file)
     reloads.add("notifications", app.coordinator.notifications.channels.reload)
     reloads.add("record of this server", partial(_renew_presence, app.coordinator.presence))
+    if app.certificates is not None:
+        reloads.add("certificates", CertificateReload(app.certificates.reload_certificates))
     return reloads
 
 
@@ -490,68 +367,16 @@ def warn_about_credentials(policy: Policy) -> None:
             print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
-def _collect_garbage_rarely() -> None:
-    """Requests create no reference cycles, and imported modules are never freed."""
+def _tune_interpreter() -> None:
+    """Collect garbage rarely: requests create no reference cycles, and imported modules are never
+    freed."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def _own_repo() -> str | None:
     """The repository that the server was started in."""
     here = Path.cwd()
     return next((str(path) for path in (here, *here.parents) if (path / ".git").exists()), None)
-
-
-def _address(host: str, port: int, certificates: Certificates | None) -> str:
-    scheme = "http" if certificates is None else "https"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _local_address(host: str, port: int, certificates: Certificates | None) -> str:
-    """For commands on this machine: nothing is sent to the address that means all addresses."""
-    local = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)  # noqa: S104
-    if certificates is not None:
-        local = certificates.local_name(local)
-    return _address(local, port, certificates)
-
-
-def _listen(settings: ServerSettings) -> socket.socket:
-    host, port = settings.host, settings.port
-    try:
-        try:
-            listening = _bind(host, port)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not settings.any_port_if_taken:
-                raise
-            listening = _bind(host, 0)
-    except OSError as error:
-        raise CannotStart(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            field="port",
-            hint="another program may use it; choose another --port",
-        ) from error
-    listening.listen(BACKLOG)
-    listening.set_inheritable(False)
-    return listening
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listening = socket.socket(family, kind, proto)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-def _allow_many_connections() -> None:
-    """A thousand event streams need more open files than many systems allow at first."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

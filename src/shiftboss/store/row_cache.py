@@ -12,7 +12,7 @@ from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.rules.runs.records import Hold
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
-from shiftboss.store.port import TakenTask, TakenWorker
+from shiftboss.store.bus.port import TakenTask, TakenWorker
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import ParkedPolls, Session
 

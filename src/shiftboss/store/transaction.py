@@ -11,14 +11,15 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.board.rows import BoardRows
-from shiftboss.store.bus_rows import BusRows, taken_worker
+from shiftboss.store.bus.port import TakenTask, TakenWorker
+from shiftboss.store.bus.rows import BusRows, taken_worker
 from shiftboss.store.contract.rows import ContractRows
 from shiftboss.store.deployment.rows import DeploymentRows
 from shiftboss.store.handoffs.rows import HandoffRows
 from shiftboss.store.inspection.rows import InspectionRows
 from shiftboss.store.monitoring.rows import MonitoringRows
 from shiftboss.store.notifications.rows import NotificationRows
-from shiftboss.store.port import EventFilter, Retry, SwarmRow, TakenTask, TakenWorker
+from shiftboss.store.port import EventFilter, Retry, SwarmRow
 from shiftboss.store.runs.cleaning_rows import CleaningRows
 from shiftboss.store.runs.rows import RunRows
 from shiftboss.store.transaction_part import (

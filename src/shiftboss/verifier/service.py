@@ -13,8 +13,7 @@ from shiftboss.client.servers import Servers
 from shiftboss.errors import EvidenceUnavailable, InvalidRequest, ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.checks.verifier import Verifier
-from shiftboss.protocol.claims.verdicts import VerificationJob
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     RenewClaimAnswer,
     RenewClaimRequest,
     TakeClaimAnswer,
@@ -22,6 +21,7 @@ from shiftboss.protocol.handoff_requests import (
     VerdictAnswer,
     VerdictRequest,
 )
+from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.system.file_locks import try_lock
 from shiftboss.system.state_folder import make_state_folder
 from shiftboss.verifier.server_client import VerifierClient

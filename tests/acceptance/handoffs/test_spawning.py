@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.server.run import ServerSettings
+from shiftboss.server.settings import ServerSettings
 from tests.acceptance.handoffs.handoffs import PASSES, Operator, complete, honest
 from tests.acceptance.mcp.mcp_clients import connected
 from tests.client import Client

@@ -13,17 +13,13 @@ from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
     AddTaskRequest,
-    AnswerQuestionRequest,
     CancelTaskRequest,
     Delivery,
     DoneRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
-    ListQuestionsRequest,
-    MessageAnswer,
     PollAnswer,
     PollRequest,
-    QuestionView,
     RegisterWorkerRequest,
     ResetWorkerRequest,
     StatusRequest,
@@ -34,6 +30,12 @@ from shiftboss.protocol.bus import (
     WorkerInfo,
 )
 from shiftboss.protocol.messages import MESSAGE_FORMS, MessageType
+from shiftboss.protocol.questions import (
+    AnswerQuestionRequest,
+    ListQuestionsRequest,
+    MessageAnswer,
+    QuestionView,
+)
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.opening import store_at

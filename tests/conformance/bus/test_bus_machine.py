@@ -28,8 +28,8 @@ from shiftboss.coordinator.invariants.checks import check_swarm
 from shiftboss.coordinator.invariants.events import fold_swarm, state_equals_fold
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, read_swarm
 from shiftboss.errors import NotHeld, ShiftbossError, StaleEpoch
-from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.questions import AnswerQuestionRequest, ListQuestionsRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.tasks.packets import Assignment

@@ -9,8 +9,9 @@ import pytest
 from shiftboss.coordinator.bus import task_endings
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import NotHeld, StaleEpoch, TaskMismatch
-from shiftboss.protocol.bus import AnswerQuestionRequest, HeartbeatRequest
+from shiftboss.protocol.bus import HeartbeatRequest
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock, open_bus
 

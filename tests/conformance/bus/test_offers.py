@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from shiftboss.errors import StaleEpoch, TaskMismatch
-from shiftboss.protocol.bus import ListQuestionsRequest, PollAnswer, PollRequest
+from shiftboss.protocol.bus import PollAnswer, PollRequest
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.questions import ListQuestionsRequest
 from shiftboss.protocol.runs import PauseSwarmRequest, ResumeSwarmRequest
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock, open_bus
 from tests.conformance.bus.test_parked_polls import answer_of, parked, task_of

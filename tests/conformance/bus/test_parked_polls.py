@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from shiftboss.errors import UnknownWorker
-from shiftboss.protocol.bus import AnswerQuestionRequest, PollAnswer, PollRequest
+from shiftboss.protocol.bus import PollAnswer, PollRequest
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.questions import AnswerQuestionRequest
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock, open_bus
 from tests.waiting import eventually
 

@@ -12,28 +12,30 @@ from typing import Any
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ContractViolations
 from shiftboss.evidence.port import Evidence
-from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
-from shiftboss.protocol.claims.verdicts import CheckResult, Verdict, VerificationJob, Violation
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     ClaimList,
-    CompletionAnswer,
-    HandoffView,
     ListClaimsRequest,
-    OwnershipRequest,
     ReceiptRequest,
     RenewClaimRequest,
-    RequestScopeRequest,
     RetryClaimAnswer,
     RetryClaimRequest,
+    TakeClaimRequest,
+    VerdictRequest,
+)
+from shiftboss.protocol.claims.verdicts import CheckResult, Verdict, VerificationJob, Violation
+from shiftboss.protocol.handoff_requests import (
+    CompletionAnswer,
+    HandoffView,
+    OwnershipRequest,
+    RequestScopeRequest,
     ScopeView,
     ShowHandoffRequest,
     SpawnAnswer,
     SpawnSubtaskRequest,
     SwarmCompleteRequest,
-    TakeClaimRequest,
-    VerdictRequest,
 )
 from shiftboss.protocol.policy import Policy
+from shiftboss.protocol.questions import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.packets import Assignment

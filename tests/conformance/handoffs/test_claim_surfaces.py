@@ -15,7 +15,7 @@ from shiftboss.errors import (
     TaskEnded,
     UnknownHandoff,
 )
-from shiftboss.protocol.bus import DoneAnswer, DoneRequest, MessageAnswer
+from shiftboss.protocol.bus import DoneAnswer, DoneRequest
 from shiftboss.protocol.handoff_requests import DecideScopeRequest
 from shiftboss.protocol.messages import CompleteMessage, MessageType
 from shiftboss.protocol.packets import (
@@ -25,6 +25,7 @@ from shiftboss.protocol.packets import (
     ProgressRequest,
     RegisterRequest,
 )
+from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoffs.handoff_fixtures import COMMIT, HandoffFixture, accepted, refused
 from tests.waiting import eventually

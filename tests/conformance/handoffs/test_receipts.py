@@ -10,13 +10,13 @@ import pytest
 from shiftboss.errors import Conflict, InvalidRequest, UnknownReceipt, UnknownTask
 from shiftboss.evidence.attestations import read_envelope, verify_envelope, verify_note
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
-from shiftboss.protocol.claims.receipts import ReceiptBodyV1, ReceiptBodyV3
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     ExportReceiptRequest,
     ListReceiptsRequest,
     ReceiptRequest,
-    WaiveRequest,
 )
+from shiftboss.protocol.claims.receipts import ReceiptBodyV1, ReceiptBodyV3
+from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.rules.runs.squash import squash_message
 from shiftboss.store.handoffs.port import ReceiptRow

@@ -11,13 +11,13 @@ import pytest
 from shiftboss.errors import EvidenceUnavailable, InvalidRequest, UnknownKey
 from shiftboss.evidence.keys import KEY_FILE, SigningKey, key_id_of
 from shiftboss.evidence.receipt_verification import public_key, read_receipt, verify_receipt
-from shiftboss.protocol.deployment.keys import AddKeyRequest, RetireKeyRequest
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     ExportReceiptRequest,
     ListReceiptsRequest,
     ReceiptAnswer,
     ReceiptRequest,
 )
+from shiftboss.protocol.deployment.keys import AddKeyRequest, RetireKeyRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role

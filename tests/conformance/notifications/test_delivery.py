@@ -15,7 +15,6 @@ from shiftboss.coordinator.bus.questions import put
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties import notifier
 from shiftboss.notifications.settings_source import NOTIFY_VARIABLE, SettingsSource
-from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.notifications.calls import (
     ListChannelsRequest,
     ListNotificationsRequest,
@@ -24,6 +23,7 @@ from shiftboss.protocol.notifications.calls import (
     SendTestRequest,
 )
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
+from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.notifications import schedule
 from shiftboss.rules.tasks.tasks import Question

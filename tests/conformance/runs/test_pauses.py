@@ -10,14 +10,9 @@ import pytest
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IllegalTransition, NotHeld, StaleEpoch, UnknownTask, WorkPaused
-from shiftboss.protocol.bus import (
-    AddTaskRequest,
-    MessageAnswer,
-    PollRequest,
-    RegisterWorkerRequest,
-    TaskRequest,
-)
+from shiftboss.protocol.bus import AddTaskRequest, PollRequest, RegisterWorkerRequest, TaskRequest
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.runs import PauseSwarmRequest
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import BusFixture, open_bus

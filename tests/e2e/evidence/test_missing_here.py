@@ -10,8 +10,12 @@ import pytest
 from shiftboss.errors import CiUnavailable, EvidenceElsewhere, UnknownRepo
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.checks.verifier import Verifier
+from shiftboss.protocol.claims.claim_requests import (
+    RenewClaimAnswer,
+    RenewClaimRequest,
+    VerdictRequest,
+)
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
-from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
 from tests.repos import UNCONTAINED, Repo
 from tests.verifying import verify
 

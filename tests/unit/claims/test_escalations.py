@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.protocol.bus import Dispute
+from shiftboss.protocol.questions import Dispute
 from shiftboss.rules.claims.escalations import (
     HEADLINE_CHARACTERS_MAX,
     dispute_commands,

@@ -10,8 +10,8 @@ import pytest
 
 from shiftboss.evidence.checks.held_out import SUBJECT, UNWRITABLE, check_held_out
 from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
+from shiftboss.protocol.claims.claim_requests import TakeClaimAnswer
 from shiftboss.protocol.claims.verdicts import TestTotals, VerificationJob
-from shiftboss.protocol.handoff_requests import TakeClaimAnswer
 from shiftboss.protocol.handoffs import Contract, HeldOutTests, VerificationPolicy, held_out_hash
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.held_out import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.protocol.bus import Dispute
+from shiftboss.protocol.questions import Dispute
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.escalations import refusal_question
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest

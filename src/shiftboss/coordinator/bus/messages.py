@@ -34,7 +34,7 @@ from shiftboss.errors import (
     UnknownHandoff,
     UnknownTask,
 )
-from shiftboss.protocol.bus import HeartbeatRequest, MessageAnswer
+from shiftboss.protocol.bus import HeartbeatRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.messages import (
     AssignMessage,
@@ -45,6 +45,7 @@ from shiftboss.protocol.messages import (
     MessageType,
 )
 from shiftboss.protocol.problems import invalid_request
+from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.scope import check_task as check_task_scope
 from shiftboss.rules.claims.handoffs import check_no_claim

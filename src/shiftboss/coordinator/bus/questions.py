@@ -9,8 +9,8 @@ from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_cl
 from shiftboss.coordinator.runs.holds import lift_answer_hold
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
-from shiftboss.protocol.bus import AnswerQuestionRequest, Dispute, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.questions import AnswerQuestionRequest, Dispute, QuestionList, QuestionView
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.escalations import asks_about_refusals
 from shiftboss.rules.contract.checkpoints import answered

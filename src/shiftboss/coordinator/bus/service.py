@@ -23,7 +23,6 @@ from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
     AddTaskRequest,
-    AnswerQuestionRequest,
     BusRequest,
     BusStatus,
     CancelTaskRequest,
@@ -33,14 +32,9 @@ from shiftboss.protocol.bus import (
     FindTaskRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
-    ListQuestionsRequest,
     ListTasksRequest,
-    MessageAnswer,
-    MessageRequest,
     PollAnswer,
     PollRequest,
-    QuestionList,
-    QuestionView,
     RegisterWorkerAnswer,
     RegisterWorkerRequest,
     ResetAnswer,
@@ -58,6 +52,14 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
+from shiftboss.protocol.questions import (
+    AnswerQuestionRequest,
+    ListQuestionsRequest,
+    MessageAnswer,
+    MessageRequest,
+    QuestionList,
+    QuestionView,
+)
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.acting import CURRENT_ACTOR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shiftboss.coordinator.claims.passing import living_verifiers
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     ClaimList,
     ClaimPassView,
     ListClaimsRequest,

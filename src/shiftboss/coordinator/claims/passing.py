@@ -5,9 +5,9 @@ from __future__ import annotations
 from shiftboss.coordinator.claims.claims import event_data
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import IllegalTransition
+from shiftboss.protocol.claims.claim_requests import RetryClaimAnswer, RetryClaimRequest
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff_requests import RetryClaimAnswer, RetryClaimRequest
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass
 from shiftboss.rules.claims.passing import ALIVE_MS, is_given_up, next_pass, obstacle
 from shiftboss.store.port import Transaction

@@ -11,8 +11,7 @@ from shiftboss.coordinator.runs.landings import accepted_commits
 from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff, UnknownReceipt, UnknownTask
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.claims.attestations import Envelope, LandingBody
-from shiftboss.protocol.claims.receipts import SignedReceipt
-from shiftboss.protocol.handoff_requests import (
+from shiftboss.protocol.claims.claim_requests import (
     ExportReceiptAnswer,
     ExportReceiptRequest,
     ListReceiptsRequest,
@@ -21,6 +20,7 @@ from shiftboss.protocol.handoff_requests import (
     ReceiptList,
     ReceiptRequest,
 )
+from shiftboss.protocol.claims.receipts import SignedReceipt
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of

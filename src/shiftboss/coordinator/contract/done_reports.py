@@ -25,7 +25,8 @@ from shiftboss.rules.contract.milestones import (
     check_report_order,
 )
 from shiftboss.rules.tasks.tasks import check_holds
-from shiftboss.store.port import TakenTask, Transaction
+from shiftboss.store.bus.port import TakenTask
+from shiftboss.store.port import Transaction
 
 
 def claim_done(

@@ -55,7 +55,8 @@ from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import check_holds
-from shiftboss.store.port import TakenTask, Transaction
+from shiftboss.store.bus.port import TakenTask
+from shiftboss.store.port import Transaction
 
 # The event that a report leads to.
 _EVENTS: Final = {

@@ -15,7 +15,6 @@ from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.handoffs.views import show
 from shiftboss.coordinator.runs.holds import OPEN_QUESTIONS_READ_MAX
 from shiftboss.errors import InvalidRequest, StaleContract, TaskEnded, UnknownHandoff
-from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     AmendHandoffRequest,
@@ -29,6 +28,7 @@ from shiftboss.protocol.handoffs import (
     canonical_json,
     handoff_hash,
 )
+from shiftboss.protocol.questions import Dispute
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.escalations import check_not_answered, dispute_question
 from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim

@@ -19,7 +19,6 @@ from shiftboss.errors import (
     UnknownHandoff,
     UnknownQuestion,
 )
-from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
@@ -34,6 +33,7 @@ from shiftboss.protocol.handoffs import (
     canonical_json,
     handoff_hash,
 )
+from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
 from shiftboss.rules.claims.new_contracts import normalised_paths

@@ -7,9 +7,9 @@ from shiftboss.coordinator.bus.dispatch import take_swarm, take_task
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch
-from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import DEFAULT_CONTACT, WorkerHandoff
+from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.protocol.runs import (
     BudgetAnswer,
     BudgetView,

@@ -8,8 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shiftboss.errors import CiUnavailable, EvidenceElsewhere, ShiftbossError, UnknownRepo
+from shiftboss.protocol.claims.claim_requests import (
+    RenewClaimAnswer,
+    RenewClaimRequest,
+    VerdictRequest,
+)
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
-from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from shiftboss.rules.claims.verdicts import truncate_verdict
 

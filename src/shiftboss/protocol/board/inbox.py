@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.fields import Answer, Request, SwarmId
+from shiftboss.protocol.questions import Dispute
 
 ITEMS_MAX = 200
 

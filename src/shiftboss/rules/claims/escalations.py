@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from shiftboss.errors import AlreadyAnswered
-from shiftboss.protocol.bus import Dispute, DisputeKind
+from shiftboss.protocol.bus import DisputeKind
+from shiftboss.protocol.questions import Dispute
 from shiftboss.rules.documents.wording import printable_line, printable_text
 from shiftboss.rules.tasks.tasks import Question
 

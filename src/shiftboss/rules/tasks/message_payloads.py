@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from shiftboss.errors import InvalidRequest, NotHeld
-from shiftboss.protocol.bus import Dispute
 from shiftboss.protocol.messages import Message
+from shiftboss.protocol.questions import Dispute
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 

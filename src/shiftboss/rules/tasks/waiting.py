@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from shiftboss.errors import Conflict
-from shiftboss.protocol.bus import Dispute
+from shiftboss.protocol.questions import Dispute
 from shiftboss.rules.claims.escalations import (
     asks_about_refusals,
     dispute_commands,

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.board.rendered import RenderedAnswer
-from shiftboss.protocol.bus import MessageRequest
 from shiftboss.protocol.fields import Answer, is_swarm_id
+from shiftboss.protocol.questions import MessageRequest
 from shiftboss.rules.access.scope import check_permission
 from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from shiftboss import __version__
-from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.deployment.sessions import (
@@ -22,6 +21,7 @@ from shiftboss.protocol.deployment.sessions import (
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX, SWARM_ID_PATTERN
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE
+from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,
     CreateSwarmRequest,

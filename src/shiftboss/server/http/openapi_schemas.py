@@ -13,7 +13,6 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from shiftboss.coordinator.bus.messages import TIMEOUT_SECONDS_MAX
-from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.deployment.servers import ReadyAnswer
@@ -27,6 +26,7 @@ from shiftboss.protocol.deployment.sessions import (
 from shiftboss.protocol.fields import NO_NUL
 from shiftboss.protocol.messages import MESSAGE_FORMS
 from shiftboss.protocol.milestones import MilestoneReport
+from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,
     CreateSwarmRequest,

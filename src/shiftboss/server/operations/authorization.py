@@ -10,9 +10,9 @@ from functools import cache
 from typing import Final, NamedTuple, TypeVar
 
 from shiftboss.errors import Forbidden
-from shiftboss.protocol.bus import MessageRequest
 from shiftboss.protocol.fields import Request
 from shiftboss.protocol.messages import Message, MessageType
+from shiftboss.protocol.questions import MessageRequest
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Permission
 from shiftboss.rules.access.scope import (

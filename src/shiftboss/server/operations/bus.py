@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol import bus
+from shiftboss.protocol import bus, questions
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.board import BOARD_OPERATIONS
 from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
@@ -146,23 +146,23 @@ BUS_OPERATIONS: dict[str, Operation] = {
         reads=True,
     ),
     "list_questions": Operation(
-        bus.ListQuestionsRequest,
-        bus.QuestionList,
+        questions.ListQuestionsRequest,
+        questions.QuestionList,
         BusService.list_questions,
         "List the questions of blocked workers.",
         Permission.READ,
         reads=True,
     ),
     "answer_question": Operation(
-        bus.AnswerQuestionRequest,
-        bus.QuestionView,
+        questions.AnswerQuestionRequest,
+        questions.QuestionView,
         BusService.answer_question,
         "Answer a blocked worker, which then continues with its task.",
         Permission.STEER,
     ),
     "send_message": Operation(
-        bus.MessageRequest,
-        bus.MessageAnswer,
+        questions.MessageRequest,
+        questions.MessageAnswer,
         BusService.send_message,
         "Send a message of the worker protocol, such as heartbeat, progress or blocked.",
         Permission.WORK,

@@ -12,6 +12,7 @@ from shiftboss.coordinator.claims.receipts import ReceiptService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
+from shiftboss.protocol.claims import claim_requests as claims
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.deployment import DEPLOYMENT_OPERATOR_OPERATIONS
@@ -89,8 +90,8 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         service=_service,
     ),
     "show_receipt": Operation(
-        calls.ReceiptRequest,
-        calls.ReceiptAnswer,
+        claims.ReceiptRequest,
+        claims.ReceiptAnswer,
         ReceiptService.show_receipt,
         "Show the signed receipt of a completed task, and the public key.",
         Permission.READ,
@@ -98,8 +99,8 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         service=_receipts,
     ),
     "export_receipt": Operation(
-        calls.ExportReceiptRequest,
-        calls.ExportReceiptAnswer,
+        claims.ExportReceiptRequest,
+        claims.ExportReceiptAnswer,
         ReceiptService.export_receipt,
         "Show the receipt of a completed task as an in-toto statement in a DSSE envelope.",
         Permission.READ,
@@ -107,8 +108,8 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         service=_receipts,
     ),
     "list_receipts": Operation(
-        calls.ListReceiptsRequest,
-        calls.ReceiptList,
+        claims.ListReceiptsRequest,
+        claims.ReceiptList,
         ReceiptService.list_receipts,
         "List the receipts in the order of acceptance, one page at a time.",
         Permission.READ,
@@ -116,8 +117,8 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         service=_receipts,
     ),
     "list_claims": Operation(
-        calls.ListClaimsRequest,
-        calls.ClaimList,
+        claims.ListClaimsRequest,
+        claims.ClaimList,
         HandoffService.list_claims,
         "List the claims that have no verdict yet: which verifier works on each, since when, or "
         "why it waits.",
@@ -178,8 +179,8 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         service=_service,
     ),
     "take_claim": Operation(
-        calls.TakeClaimRequest,
-        calls.TakeClaimAnswer,
+        claims.TakeClaimRequest,
+        claims.TakeClaimAnswer,
         HandoffService.take_claim,
         "For a verifier: take the next claim, or wait for one.",
         Permission.VERIFY,
@@ -187,24 +188,24 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         waits=True,
     ),
     "renew_claim": Operation(
-        calls.RenewClaimRequest,
-        calls.RenewClaimAnswer,
+        claims.RenewClaimRequest,
+        claims.RenewClaimAnswer,
         HandoffService.renew_claim,
         "For a verifier: renew its claim.",
         Permission.VERIFY,
         service=_service,
     ),
     "report_verdict": Operation(
-        calls.VerdictRequest,
-        calls.VerdictAnswer,
+        claims.VerdictRequest,
+        claims.VerdictAnswer,
         HandoffService.report_verdict,
         "For a verifier: report the verdict.",
         Permission.VERIFY,
         service=_service,
     ),
     "retry_claim": Operation(
-        calls.RetryClaimRequest,
-        calls.RetryClaimAnswer,
+        claims.RetryClaimRequest,
+        claims.RetryClaimAnswer,
         HandoffService.retry_claim,
         "Let every verifier look at a claim again at once, after they could not.",
         Permission.OPERATE,

@@ -65,7 +65,8 @@ def _serve_page(
             "the page needs a server, and none is running here",
             hint="start one with `shiftboss serve`, then try again",
         )
-    from shiftboss.server.run import ServerSettings, serve
+    from shiftboss.server.run import serve
+    from shiftboss.server.settings import ServerSettings
     from shiftboss.system.logs import LogSettings, start_logs
     from shiftboss.system.private_environment import hide_secrets
 

@@ -123,8 +123,8 @@ def serve(
         LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
     )
     from shiftboss.server.reloading import LogReload
-    from shiftboss.server.run import ServerSettings
     from shiftboss.server.run import serve as run
+    from shiftboss.server.settings import ServerSettings
 
     settings = ServerSettings(
         database=(secrets and secrets.database) or db,
