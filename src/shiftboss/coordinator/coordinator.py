@@ -16,6 +16,7 @@ from shiftboss.coordinator.board.service import BoardService
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.receipts import ReceiptService
+from shiftboss.coordinator.claims.service import ClaimService
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import TOLD_NS, Clock, MachineClocks, ServerClock
 from shiftboss.coordinator.contract.context import ContextService
@@ -154,15 +155,9 @@ class Coordinator:
             on_step=self.board.changes.note_heartbeat,
         )
         self.handoffs = HandoffService(
-            store,
-            clock,
-            hub,
-            evidence,
-            verdict_waiters,
-            active_policy,
-            spawning,
-            self.admissions,
+            store, clock, evidence, verdict_waiters, active_policy, spawning
         )
+        self.claims = ClaimService(store, clock, hub, evidence, self.admissions)
         self.receipts = ReceiptService(store, evidence)
         self.history = HistoryService(store, evidence, state_folder)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
@@ -181,7 +176,7 @@ class Coordinator:
         duties = self._duties(leading, lease_reaper, active_policy, retention_days)
         if verifies:
             verifier = _verifier_name(store, name)
-            duties.append(Verification(store, clock, hub, self.handoffs, evidence, verifier))
+            duties.append(Verification(store, clock, hub, self.claims, evidence, verifier))
         self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
         self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
         self.deployment = DeploymentService(

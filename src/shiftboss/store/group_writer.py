@@ -43,7 +43,7 @@ class EarlyFuture(asyncio.Future[T]):
     on_commit: Callable[[Any], None] | None = None
 
 
-class _Job(NamedTuple):
+class _WriteJob(NamedTuple):
     use_case: UseCase[Any]
     partition: str
     future: EarlyFuture[Any]
@@ -74,8 +74,8 @@ class GroupWriter:
         self._probe = probe
         self._probe_seconds = PROBE_SECONDS
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[tuple[float, list[_Job]] | None] = SimpleQueue()
-        self._submitted: list[_Job] = []
+        self._queue: SimpleQueue[tuple[float, list[_WriteJob]] | None] = SimpleQueue()
+        self._submitted: list[_WriteJob] = []
         self._submitted_at = 0.0
         # When the first job of the next batch was submitted.
         self._first_at: float | None = None
@@ -94,7 +94,7 @@ class GroupWriter:
             # Everything that is submitted in one turn of the loop is queued together.
             self._submitted_at = time.monotonic()
             self._loop.call_soon(self._enqueue)
-        self._submitted.append(_Job(use_case, partition, future))
+        self._submitted.append(_WriteJob(use_case, partition, future))
         self._waiting += 1
         return future
 
@@ -123,7 +123,7 @@ class GroupWriter:
 
     def _run_jobs(self) -> None:
         ended = False
-        jobs: list[_Job] = []
+        jobs: list[_WriteJob] = []
         while not (ended and not jobs):
             if not jobs:
                 ended = self._wait_for_jobs(jobs)
@@ -137,7 +137,7 @@ class GroupWriter:
             if not jobs:
                 self._first_at = None
 
-    def _wait_for_jobs(self, jobs: list[_Job]) -> bool:
+    def _wait_for_jobs(self, jobs: list[_WriteJob]) -> bool:
         """Append to `jobs`; meanwhile, probe a database that refuses writes. True when the writer
         was closed."""
         while self.failing is not None and not isinstance(self.failing, StoreDamaged):
@@ -147,7 +147,7 @@ class GroupWriter:
                 self._probe_again()
         return self._dequeue(jobs)
 
-    def _dequeue(self, jobs: list[_Job], seconds: float | None = None) -> bool:
+    def _dequeue(self, jobs: list[_WriteJob], seconds: float | None = None) -> bool:
         """Append to `jobs`. True when the writer was closed."""
         submitted = self._queue.get(timeout=seconds)
         if submitted is None:
@@ -162,7 +162,7 @@ class GroupWriter:
         self._probe_seconds = min(2 * self._probe_seconds, PROBE_SECONDS_MAX)
         self._note(refusal)
 
-    def _commit(self, batch: list[_Job]) -> None:
+    def _commit(self, batch: list[_WriteJob]) -> None:
         began_at = time.monotonic()
         try:
             result = self._run_batch([job.use_case for job in batch])
@@ -209,7 +209,7 @@ class GroupWriter:
             self._probe_seconds = PROBE_SECONDS
         self.failing = refusal
 
-    def _answer(self, batch: list[_Job], result: BatchResult) -> None:
+    def _answer(self, batch: list[_WriteJob], result: BatchResult) -> None:
         self._waiting -= len(batch)
         try:
             if result.events:
@@ -218,7 +218,7 @@ class GroupWriter:
             self._set_results(batch, result)
 
     @staticmethod
-    def _set_results(batch: list[_Job], result: BatchResult) -> None:
+    def _set_results(batch: list[_WriteJob], result: BatchResult) -> None:
         for job, outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome.error, RunLater):
                 outcome.error.enqueue(job.future)
@@ -244,5 +244,5 @@ def _answer_early(future: EarlyFuture[Any], outcome: Outcome) -> None:
         log.exception("an answer could not be sent at the commit")
 
 
-def _partition_of(job: _Job) -> str:
+def _partition_of(job: _WriteJob) -> str:
     return job.partition

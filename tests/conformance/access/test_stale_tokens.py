@@ -223,14 +223,14 @@ def test_a_parked_verifier_gets_no_claim_once_its_token_is_revoked(
     server: InProcessServer,
 ) -> None:
     token = server.create_token("v", "verifier")
-    handoffs = server.coordinator.handoffs
+    claims = server.coordinator.claims
 
     async def take_and_revoke() -> InProcessReply:
         body = {"verifier": "v", "wait_ms": 20_000}
         taking = asyncio.create_task(server.send("POST", "/operator/take_claim", body, token))
-        await eventually(lambda: bool(handoffs._takers), "the verifier waits")
+        await eventually(lambda: bool(claims._takers), "the verifier waits")
         await server.send("POST", "/operator/revoke_token", {"token": "v"}, None, AS_OPERATOR)
-        handoffs._wake_takers()  # as the next claim does
+        claims._wake_takers()  # as the next claim does
         async with asyncio.timeout(10):
             return await taking
 

@@ -288,7 +288,7 @@ async def test_duties_that_end_with_an_error_are_said_and_start_again(
 async def test_claims_verifiers_and_webhooks_are_shown(store_address: str) -> None:
     clock = StillClock()
     async with server(store_address, clock) as one:
-        await one.handoffs.take_for("far-away")
+        await one.claims.take_for("far-away")
         one.webhooks.last_seen.note("api", clock.now_ms)
 
         async def problems() -> list[str]:

@@ -95,6 +95,7 @@ class HandoffFixture(BusFixture):
         super().__init__(coordinator, clock, swarm_id)
         self.repo = repo
         self.handoff_service = coordinator.handoffs
+        self.claim_service = coordinator.claims
 
     async def in_swarm(self, swarm_id: str) -> HandoffFixture:
         """The same fixture in another swarm."""
@@ -192,7 +193,7 @@ class HandoffFixture(BusFixture):
 
     async def take(self, verifier: str = VERIFIER, wait_ms: int = 0) -> VerificationJob | None:
         request = TakeClaimRequest(verifier=verifier, wait_ms=wait_ms)
-        return (await self.handoff_service.take_claim(request)).job
+        return (await self.claim_service.take_claim(request)).job
 
     async def taken(self, verifier: str = VERIFIER) -> VerificationJob:
         job = await self.take(verifier)
@@ -201,37 +202,37 @@ class HandoffFixture(BusFixture):
 
     async def report(self, job: VerificationJob, verdict: Verdict, verifier: str = VERIFIER) -> str:
         said = verdict.model_dump(mode="json")
-        answer = await self.handoff_service.report_verdict(self._about(job, verifier, verdict=said))
+        answer = await self.claim_service.report_verdict(self._about(job, verifier, verdict=said))
         assert answer.recorded is (answer.state != "void")
         return answer.state
 
     async def not_seen(self, job: VerificationJob, verifier: str = VERIFIER) -> str:
         about = self._about(job, verifier, failure="the disk is gone")
-        return (await self.handoff_service.report_verdict(about)).state
+        return (await self.claim_service.report_verdict(about)).state
 
     async def unable(self, job: VerificationJob, verifier: str, reason: str = "not here") -> str:
         """The verifier cannot look at the claim."""
         about = self._about(job, verifier, unable=reason)
-        return (await self.handoff_service.report_verdict(about)).state
+        return (await self.claim_service.report_verdict(about)).state
 
     async def released(self, job: VerificationJob, verifier: str) -> str:
         """The verifier stops."""
         about = self._about(job, verifier, released=True)
-        return (await self.handoff_service.report_verdict(about)).state
+        return (await self.claim_service.report_verdict(about)).state
 
     async def open_claims(self, *, all_swarms: bool = False) -> ClaimList:
         request = ListClaimsRequest(swarm_id=self.swarm_id, all_swarms=all_swarms)
-        return await self.handoff_service.list_claims(request)
+        return await self.claim_service.list_claims(request)
 
     async def retry_claim(self, task: str) -> RetryClaimAnswer:
         request = RetryClaimRequest(swarm_id=self.swarm_id, bead_id=task)
-        return await self.handoff_service.retry_claim(request)
+        return await self.claim_service.retry_claim(request)
 
     async def renew(self, job: VerificationJob, verifier: str = VERIFIER) -> bool:
         request = RenewClaimRequest(
             verifier=verifier, swarm_id=job.swarm_id, bead_id=job.bead_id, claim_id=job.claim_id
         )
-        return (await self.handoff_service.renew_claim(request)).held
+        return (await self.claim_service.renew_claim(request)).held
 
     @staticmethod
     def _about(job: VerificationJob, verifier: str, **members: Any) -> VerdictRequest:

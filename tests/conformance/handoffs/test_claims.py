@@ -270,7 +270,7 @@ async def test_a_stopping_coordinator_answers_waiting_claims(handoffs: HandoffFi
     waiting = await handoffs.waiting("t")
     await handoffs.taken()
     verifier = asyncio.create_task(handoffs.take("late", wait_ms=600_000))
-    await eventually(lambda: handoffs.handoff_service._takers, "a verifier waits")
+    await eventually(lambda: handoffs.claim_service._takers, "a verifier waits")
     handoffs.coordinator.hub.close()
     async with asyncio.timeout(10):
         assert (await waiting).status == "verifying"

@@ -98,7 +98,7 @@ async def test_a_waiting_verifier_is_woken_by_a_claim_that_another_passes_on(
     await claimed(handoffs, "blind")
     job = await handoffs.taken("blind")
     waiting = asyncio.create_task(handoffs.take("seeing", wait_ms=600_000))
-    await eventually(lambda: handoffs.handoff_service._takers, "a verifier waits")
+    await eventually(lambda: handoffs.claim_service._takers, "a verifier waits")
     await handoffs.unable(job, "blind")
     async with asyncio.timeout(10):
         found = await waiting
@@ -140,7 +140,7 @@ async def test_verifiers_look_again_at_once_after_a_retry(handoffs: HandoffFixtu
     await claimed(handoffs, "blind")
     await handoffs.unable(await handoffs.taken("blind"), "blind")
     waiting = asyncio.create_task(handoffs.take("blind", wait_ms=600_000))
-    await eventually(lambda: handoffs.handoff_service._takers, "it waits")
+    await eventually(lambda: handoffs.claim_service._takers, "it waits")
     answer = await handoffs.retry_claim("t")
     assert (answer.claim_id, answer.state, answer.verifiers) == (1, "waiting", ["blind"])
     async with asyncio.timeout(10):

@@ -99,7 +99,7 @@ async def test_every_waiting_verifier_is_notified_of_a_claim(handoffs: HandoffFi
     waiting = [
         asyncio.create_task(handoffs.take(f"v{number}", wait_ms=600_000)) for number in range(3)
     ]
-    takers = handoffs.handoff_service._takers
+    takers = handoffs.claim_service._takers
     await eventually(lambda: len(takers) == 3, "three verifiers wait")
     names = ("a", "b", "c")
     await asyncio.gather(*(handoffs.spawn(name) for name in names))
@@ -118,7 +118,7 @@ async def test_a_claim_on_one_server_wakes_a_verifier_on_another(
         open_handoffs(postgres_url, evidence, repo, clock) as there,
     ):
         waiting = asyncio.create_task(there.take(wait_ms=600_000))
-        await eventually(lambda: there.handoff_service._takers, "a verifier waits")
+        await eventually(lambda: there.claim_service._takers, "a verifier waits")
         await here.spawn("t")
         call = await here.waiting("t")
         async with asyncio.timeout(10):
@@ -270,7 +270,7 @@ async def test_the_servers_own_verifier_respects_its_concurrency_limit(
             await handoffs.claim(name)
         store, hub = handoffs.coordinator.store, handoffs.coordinator.hub
         duty = Verification(
-            store, handoffs.clock, hub, handoffs.handoff_service, evidence, "v", at_once=2
+            store, handoffs.clock, hub, handoffs.claim_service, evidence, "v", at_once=2
         )
         running = asyncio.create_task(duty.run())
         try:

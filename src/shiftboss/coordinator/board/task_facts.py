@@ -47,10 +47,10 @@ def read_facts(
 ) -> list[BoardFacts]:
     """In the order of the tasks. `polling` are the workers of the swarm that wait for a task; None
     without a server."""
-    return _Reader(tx, swarm_id, tasks, polling, now_ms).facts() if tasks else []
+    return _FactsReader(tx, swarm_id, tasks, polling, now_ms).facts() if tasks else []
 
 
-class _Reader:
+class _FactsReader:
     def __init__(
         self,
         tx: Transaction,

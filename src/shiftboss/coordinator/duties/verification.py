@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from typing import ClassVar
 
+from shiftboss.coordinator.claims.service import TAKABLE, ClaimService
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.event_hub import Hub
-from shiftboss.coordinator.handoffs.service import TAKABLE, HandoffService
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
@@ -34,13 +34,13 @@ class Verification(Timer):
         store: Transactions,
         clock: Clock,
         hub: Hub,
-        handoffs: HandoffService,
+        claims: ClaimService,
         evidence: Evidence,
         name: str,
         at_once: int = AT_ONCE,
     ) -> None:
         super().__init__(store, clock, hub, *TAKABLE)
-        self._handoffs = handoffs
+        self._claims = claims
         self._evidence = evidence
         self._name = name
         self._at_once = at_once
@@ -72,7 +72,7 @@ class Verification(Timer):
             await self.store.write(lambda tx: tx.free_claims_of(self._name), "")
             self._freed = True
         while len(self._running) < self._at_once:
-            job = await self._handoffs.take_for(self._name)
+            job = await self._claims.take_for(self._name)
             if job is None:
                 return
             task = asyncio.create_task(self._verify(job))
@@ -90,9 +90,9 @@ class Verification(Timer):
 
     async def _verify(self, job: VerificationJob) -> None:
         verdict = await verify_with_renewal(
-            job, self._name, self._evidence.verify, self._handoffs.renew_claim
+            job, self._name, self._evidence.verify, self._claims.renew_claim
         )
         if verdict is not None:
             # If the store refuses it now, the claim times out and is taken again.
             with contextlib.suppress(ShiftbossError):
-                await self._handoffs.report_verdict(verdict)
+                await self._claims.report_verdict(verdict)

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.claims.receipts import ReceiptService
+from shiftboss.coordinator.claims.service import ClaimService
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.protocol.bus import TaskEndAnswer, TaskRequest
@@ -21,6 +22,7 @@ from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
 _service = attrgetter("handoffs")
+_claims = attrgetter("claims")
 _receipts = attrgetter("receipts")
 
 HANDOFF_OPERATIONS: dict[str, Operation] = {
@@ -119,12 +121,12 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "list_claims": Operation(
         claims.ListClaimsRequest,
         claims.ClaimList,
-        HandoffService.list_claims,
+        ClaimService.list_claims,
         "List the claims that have no verdict yet: which verifier works on each, since when, or "
         "why it waits.",
         Permission.READ,
         reads=True,
-        service=_service,
+        service=_claims,
     ),
     "swarm_plan": Operation(
         calls.PlanRequest,
@@ -181,35 +183,35 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
     "take_claim": Operation(
         claims.TakeClaimRequest,
         claims.TakeClaimAnswer,
-        HandoffService.take_claim,
+        ClaimService.take_claim,
         "For a verifier: take the next claim, or wait for one.",
         Permission.VERIFY,
-        service=_service,
+        service=_claims,
         waits=True,
     ),
     "renew_claim": Operation(
         claims.RenewClaimRequest,
         claims.RenewClaimAnswer,
-        HandoffService.renew_claim,
+        ClaimService.renew_claim,
         "For a verifier: renew its claim.",
         Permission.VERIFY,
-        service=_service,
+        service=_claims,
     ),
     "report_verdict": Operation(
         claims.VerdictRequest,
         claims.VerdictAnswer,
-        HandoffService.report_verdict,
+        ClaimService.report_verdict,
         "For a verifier: report the verdict.",
         Permission.VERIFY,
-        service=_service,
+        service=_claims,
     ),
     "retry_claim": Operation(
         claims.RetryClaimRequest,
         claims.RetryClaimAnswer,
-        HandoffService.retry_claim,
+        ClaimService.retry_claim,
         "Let every verifier look at a claim again at once, after they could not.",
         Permission.OPERATE,
-        service=_service,
+        service=_claims,
     ),
     "retry_task": Operation(
         TaskRequest,

@@ -70,7 +70,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str) -> 
     for direction in ("ASC", "DESC"):
         by = ", ".join(f"{column} {direction}" for column in order)
         query = f'SELECT {names} FROM "{name}" NOT INDEXED ORDER BY {by}'  # noqa: S608
-        reader = _Reader(source, query)
+        reader = _RowReader(source, query)
         for row in reader:
             _insert(target, insert, row)
         if reader.has_ended:
@@ -78,7 +78,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str) -> 
     return False
 
 
-class _Reader:
+class _RowReader:
     """The rows up to the first that cannot be read."""
 
     def __init__(self, source: sqlite3.Connection, query: str) -> None:

@@ -29,7 +29,7 @@ _FOLDER_OPTIONS = {"npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "bun": "--c
 _TEST_NAME = re.compile(r".+[._](?:test|spec)\.[cm]?[jt]sx?|.*/__tests__/.+")
 
 
-class _Script(NamedTuple):
+class _PackageScript(NamedTuple):
     """A script of a package.json. `argv` runs it."""
 
     argv: list[str]
@@ -68,7 +68,7 @@ def _type_checks(project: Project, repo: RepoView) -> Iterator[str]:
         yield "Type check passes: " + shlex.join(argv)
 
 
-def _nearest_script(folder: str, names: tuple[str, ...], repo: RepoView) -> _Script | None:
+def _nearest_script(folder: str, names: tuple[str, ...], repo: RepoView) -> _PackageScript | None:
     """In a repo with many packages, the top package may have the scripts."""
     for above in self_and_above(folder):
         for name in names:
@@ -77,7 +77,7 @@ def _nearest_script(folder: str, names: tuple[str, ...], repo: RepoView) -> _Scr
     return None
 
 
-def _script(folder: str, name: str, repo: RepoView) -> _Script | None:
+def _script(folder: str, name: str, repo: RepoView) -> _PackageScript | None:
     scripts = _manifest(folder, repo).get("scripts")
     text = scripts.get(name) if isinstance(scripts, dict) else None
     if not isinstance(text, str):
@@ -85,7 +85,7 @@ def _script(folder: str, name: str, repo: RepoView) -> _Script | None:
     manager = _manager(folder, repo)
     place = [_FOLDER_OPTIONS[manager], folder] if folder else []
     run = ["test"] if name == "test" and manager != "bun" else ["run", name]
-    return _Script([manager, *place, *run], text)
+    return _PackageScript([manager, *place, *run], text)
 
 
 def _manager(folder: str, repo: RepoView) -> str:

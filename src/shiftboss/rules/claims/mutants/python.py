@@ -65,12 +65,12 @@ _NUMBER_MAX: Final = 10**15
 def python_mutations(text: str, lines: Collection[int]) -> list[Mutation]:
     """None for code that this version of Python cannot parse."""
     try:
-        return _Finder(text, lines).find(parse_python(text.removeprefix(BYTE_ORDER_MARK)))
+        return _MutationFinder(text, lines).find(parse_python(text.removeprefix(BYTE_ORDER_MARK)))
     except (SyntaxError, RecursionError):
         return []
 
 
-class _Finder:
+class _MutationFinder:
     """Walks through the tree, and notes the mutations of the changed lines."""
 
     def __init__(self, text: str, lines: Collection[int]) -> None:

@@ -94,7 +94,7 @@ _FUNCTION: Final = re.compile(
 
 def token_mutations(language: Language, text: str, lines: Collection[int]) -> list[Mutation]:
     masked = _MASKED[language](text)
-    finder = _Finder(text, masked, frozenset(lines))
+    finder = _TokenChanges(text, masked, frozenset(lines))
     changes = [*_operators(masked, language), *_constants(masked)]
     if language == "javascript":
         changes += _conditions(text, masked)
@@ -107,7 +107,7 @@ def token_mutations(language: Language, text: str, lines: Collection[int]) -> li
 Change = tuple[int, int, str, Kind, str]  # start, end, replacement, kind, description
 
 
-class _Finder:
+class _TokenChanges:
     """Keeps the changes that are on the given lines, and not on lines that are left out."""
 
     def __init__(self, text: str, masked: str, lines: frozenset[int]) -> None:
