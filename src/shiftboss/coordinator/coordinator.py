@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
 
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
@@ -51,23 +50,16 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.coordinator.health import Health
 from shiftboss.coordinator.history.service import HistoryService
 from shiftboss.coordinator.notifications.active_channels import ActiveChannels
 from shiftboss.coordinator.notifications.service import NotificationService
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.defaults import CLOCK_SKEW_MAX_SECONDS
-from shiftboss.errors import StoreDamaged, StoreUnavailable
-from shiftboss.evidence.ci.credentials import credential_problems
 from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.notifications.settings_source import SettingsSource
-from shiftboss.protocol.ci import CredentialProblem
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.deployment.readiness import (
-    ReadinessProblem,
-    warning_of_effects,
-    warning_of_evidence,
-)
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import polling_at
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
@@ -77,9 +69,6 @@ from shiftboss.store.port import Store
 from shiftboss.system.elapsed import elapsed_seconds
 
 log = logging.getLogger(__name__)
-
-# A load balancer asks often and does not wait for long.
-HEALTH_SECONDS: Final = 3
 
 
 class Coordinator:
@@ -119,29 +108,44 @@ class Coordinator:
         self.database_clock = (
             DatabaseClock(store, machine, clock_skew_max_seconds) if clock is None else None
         )
-        self.clock = clock = clock or ServerClock(*machine)
-        self.hub = hub = hub or Hub(is_alone=not store.shared)
-        self.evidence = evidence = evidence or NoEvidence()
+        self.clock = clock or ServerClock(*machine)
+        self.hub = hub or Hub(is_alone=not store.shared)
+        self.evidence = evidence or NoEvidence()
         self.settings = SharedSettings()
         self.admissions = Admissions()
-        active_policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
-        self._policy = active_policy
+        self._leading = LeaderStore(store)
+        self._policy = ActivePolicy(policy or Policy(), is_shared=store.shared and policy is None)
         self.policies = PolicyService(
-            store, clock, self.settings, active_policy, policy_file, self._on_new_policy
+            store, self.clock, self.settings, self._policy, policy_file, self._on_new_policy
         )
         if policy is None:
             self.settings.add(self.policies.load)
-        retry_policy = retry_policy or RetryPolicy()
-        self._verdict_waiters = verdict_waiters = VerdictWaiters(store, clock, hub)
-        lease_reaper = LeaseReaper(store, clock, hub, StandstillWatch(elapsed))
-        leading = LeaderStore(store)
-        self._ci_watcher = CiWatcher(leading, clock, hub, active_policy, evidence)
-        self._swarm_completion = SwarmCompletion(store, clock, hub, elapsed)
-        self.after_commit = AfterCommit(leading, hub, effects, leading.leads)
+        self._verifier = _verifier_name(store, name) if verifies else None
+        self._verdict_waiters = VerdictWaiters(store, self.clock, self.hub)
+        lease_reaper = LeaseReaper(store, self.clock, self.hub, StandstillWatch(elapsed))
+        self._ci_watcher = CiWatcher(
+            self._leading, self.clock, self.hub, self._policy, self.evidence
+        )
+        self._swarm_completion = SwarmCompletion(store, self.clock, self.hub, elapsed)
+        self.after_commit = AfterCommit(self._leading, self.hub, effects, self._leading.leads)
+        retry_policy, spawning = retry_policy or RetryPolicy(), spawning or SpawnPolicy()
+        self._make_services(lease_reaper, retry_policy, spawning, find_task)
+        self._make_server_services(state_folder, notify)
+        self._supervise(self._duties(lease_reaper, retention_days), elapsed)
+        self._exit = AsyncExitStack()
 
+    def _make_services(
+        self,
+        lease_reaper: LeaseReaper,
+        retry_policy: RetryPolicy,
+        spawning: SpawnPolicy,
+        find_task: FindTask | None,
+    ) -> None:
+        """What swarms, workers and verifiers ask for."""
+        store, clock, hub, evidence = self.store, self.clock, self.hub, self.evidence
+        policy, verdict_waiters = self._policy, self._verdict_waiters
         self.board = BoardService(store, clock, hub)
         self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
-        spawning = spawning or SpawnPolicy()
         self.bus = BusService(
             store,
             clock,
@@ -154,52 +158,40 @@ class Coordinator:
             everybody_reopens=spawning.open_to_all,
             on_step=self.board.changes.note_heartbeat,
         )
-        self.handoffs = HandoffService(
-            store, clock, evidence, verdict_waiters, active_policy, spawning
-        )
+        self.handoffs = HandoffService(store, clock, evidence, verdict_waiters, policy, spawning)
         self.claims = ClaimService(store, clock, hub, evidence, self.admissions)
         self.receipts = ReceiptService(store, evidence)
-        self.history = HistoryService(store, evidence, state_folder)
         self.keys = KeyService(store, clock, hub, evidence, self.settings)
-        self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
-        self.context = ContextService(store, active_policy, evidence)
+        self.contract = ContractService(store, clock, policy, evidence, verdict_waiters)
+        self.context = ContextService(store, policy, evidence)
         self.runs = RunService(store, clock, evidence, spawning, self.settings)
+
+    def _make_server_services(
+        self, state_folder: Path | None, notify: SettingsSource | None
+    ) -> None:
+        """What operators, forges and the other servers of the database ask for."""
+        store, clock, hub, evidence = self.store, self.clock, self.hub, self.evidence
+        self.history = HistoryService(store, evidence, state_folder)
         self.tokens = TokenService(store, clock, self.settings)
         self.sessions = SessionService(store, clock, self.settings)
-        self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
-
-        self.forge_checks = ForgeCheckService(active_policy, evidence)
+        self.webhooks = Webhooks(store, clock, self._policy, self._ci_watcher.wake)
+        self.forge_checks = ForgeCheckService(self._policy, evidence)
         self.presence = Presence(store, clock)
-        self.notifications = NotificationService(
-            store, leading, clock, hub, ActiveChannels(notify, lambda: self.presence.address, clock)
-        )
-        duties = self._duties(leading, lease_reaper, active_policy, retention_days)
-        if verifies:
-            verifier = _verifier_name(store, name)
-            duties.append(Verification(store, clock, hub, self.claims, evidence, verifier))
-        self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
-        self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
-        self.deployment = DeploymentService(
+        channels = ActiveChannels(notify, lambda: self.presence.address, clock)
+        self.notifications = NotificationService(store, self._leading, clock, hub, channels)
+        self.health = Health(
             store,
             clock,
-            hub,
-            self.presence,
-            self.keys,
-            self.check_health,
-            (self.everywhere, self.on_leader),
+            self.database_clock,
+            evidence,
+            self.after_commit,
+            self.policies,
+            self._policy,
         )
-        self._tell_others(verifies=verifies)
-        self._watch_readiness()
-        self._exit = AsyncExitStack()
 
-    def _duties(
-        self,
-        leading: LeaderStore,
-        lease_reaper: LeaseReaper,
-        policy: ActivePolicy,
-        retention_days: int,
-    ) -> list[Duty]:
-        clock, hub, evidence = self.clock, self.hub, self.evidence
+    def _duties(self, lease_reaper: LeaseReaper, retention_days: int) -> list[Duty]:
+        store, clock, hub, evidence = self.store, self.clock, self.hub, self.evidence
+        leading, policy = self._leading, self._policy
         duties: list[Duty] = [
             self.presence,
             RetryScheduler(leading, clock, hub),
@@ -216,15 +208,34 @@ class Coordinator:
             self.after_commit,
             self.notifications.notifier,
         ]
-        if self.store.shared and self.database_clock is not None:
+        if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
+        if self._verifier is not None:
+            duties.append(Verification(store, clock, hub, self.claims, evidence, self._verifier))
         return duties
 
-    def _tell_others(self, *, verifies: bool) -> None:
+    def _supervise(self, duties: list[Duty], elapsed: Callable[[], float]) -> None:
+        """Sort the duties into those of every server and those of the leader; the other servers
+        and the operator hear of them."""
+        self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
+        self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
+        self.deployment = DeploymentService(
+            self.store,
+            self.clock,
+            self.hub,
+            self.presence,
+            self.keys,
+            self.health.check,
+            (self.everywhere, self.on_leader),
+        )
+        self._tell_others()
+        self._watch_readiness()
+
+    def _tell_others(self) -> None:
         """What the row of this server says to the others on the database."""
         self.presence.facts |= {
             "schema": lambda: self.store.schema_version,
-            "verifies": lambda: verifies,
+            "verifies": lambda: self._verifier is not None,
             "key_id": lambda: self.keys.own_key_id or None,
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
@@ -237,13 +248,17 @@ class Coordinator:
         self.settings.add(self.presence.renew_if_changed)
 
     def _watch_readiness(self) -> None:
-        self.deployment.not_ready |= {"clock": self._clock_problem, "policy": self._policy_problem}
+        health = self.health
+        self.deployment.not_ready |= {
+            "clock": health.clock_problem,
+            "policy": health.policy_problem,
+        }
         self.deployment.degraded |= {
-            "evidence": self._evidence_problem,
-            "effects": self._effects_problem,
+            "evidence": health.evidence_problem,
+            "effects": health.effects_problem,
         }
         self.deployment.degraded_in_store.append(self.notifications.warning)
-        self.deployment.credentials = self._credential_lines
+        self.deployment.credentials = health.credential_lines
 
     async def start(self) -> None:
         await self._open()
@@ -315,40 +330,12 @@ class Coordinator:
             if isinstance(duty, Timer):
                 duty.wake()
 
-    def _clock_problem(self) -> ReadinessProblem | None:
-        problem = None if self.database_clock is None else self.database_clock.problem()
-        return (
-            None
-            if problem is None
-            else ReadinessProblem("clock", problem.detail, problem.hint or "")
-        )
-
-    def _evidence_problem(self) -> ReadinessProblem | None:
-        problem = self.evidence.problem
-        return None if problem is None else warning_of_evidence(problem)
-
-    def _effects_problem(self) -> ReadinessProblem | None:
-        oldest_ms = self.after_commit.oldest_at_ms
-        if oldest_ms is None:
-            return None
-        return warning_of_effects(self.after_commit.waiting, self.clock() - oldest_ms)
-
     def _note_polling(self, others: Sequence[DeploymentServer]) -> None:
         self.hub.polling_elsewhere = polling_at(others)
 
     def _policy_sha256(self) -> str:
         stored = self.policies.in_force
         return policy_hash(self._policy.settings) if stored is None else stored.sha256
-
-    def _policy_problem(self) -> ReadinessProblem | None:
-        unreadable = self.policies.unreadable
-        return None if unreadable is None else ReadinessProblem("policy", unreadable)
-
-    async def _credential_lines(self) -> list[str]:
-        return [
-            f"{each.problem} ({', '.join(each.repos)}): {each.hint}"
-            for each in await self.credential_problems()
-        ]
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()
@@ -373,27 +360,6 @@ class Coordinator:
     @property
     def active_policy(self) -> Policy:
         return self._policy.settings
-
-    async def credential_problems(self) -> list[CredentialProblem]:
-        """The secrets that the policy names and that this server cannot read now."""
-        return await asyncio.to_thread(credential_problems, self._policy.settings)
-
-    async def check_health(self) -> None:
-        """Raises StoreUnavailable when the database cannot be read, or refuses writes."""
-        try:
-            async with asyncio.timeout(HEALTH_SECONDS):
-                await self.store.read(lambda tx: tx.next_retry_at_ms())
-        except TimeoutError:
-            raise StoreUnavailable(
-                f"the database has not answered for {HEALTH_SECONDS} s"
-            ) from None
-        failing = self.store.failing()
-        if isinstance(failing, StoreDamaged):
-            raise failing.repeated()
-        if failing is not None:
-            raise StoreUnavailable(
-                failing.detail, hint="workers keep their reports until it recovers"
-            )
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -45,7 +45,7 @@ async def test_the_coordinator_tells_the_problems_of_now(
     sqlite_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coordinator = Coordinator(store_at(sqlite_path), policy=POLICY)
-    (problem,) = await coordinator.credential_problems()
+    (problem,) = await coordinator.health.credential_problems()
     assert (problem.place, problem.repos) == ("$NO_TOKEN", ["one", "two"])
     monkeypatch.setenv("NO_TOKEN", "now-there-is-one")
-    assert await coordinator.credential_problems() == []
+    assert await coordinator.health.credential_problems() == []

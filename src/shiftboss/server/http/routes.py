@@ -131,7 +131,7 @@ class Endpoints:
     async def health(self, request: Request) -> Response:
         """A server that answers is not restarted for what is wrong with it besides its database;
         strangers learn only that something is."""
-        await self._coordinator.check_health()
+        await self._coordinator.health.check()
         deployment = self._coordinator.deployment
         problems = [*await deployment.reasons(), *await deployment.warnings()]
         is_told = bool(problems) and self._guard.knows(request.scope["headers"])
