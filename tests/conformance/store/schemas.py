@@ -39,7 +39,7 @@ def sqlite_columns(path: str) -> set[tuple[object, ...]]:
     connection = sqlite3.connect(path)
     found = connection.execute(
         'SELECT m.name, c.name, c."notnull" = 0 FROM sqlite_master AS m, '
-        "pragma_table_info(m.name) AS c WHERE m.type = 'table'"
+        "pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
     ).fetchall()
     connection.close()
     return {(table, column, bool(nullable)) for table, column, nullable in found}

@@ -58,6 +58,15 @@ def refusal(address: str, file: Path) -> str:
             id="trigger",
         ),
         pytest.param(
+            [
+                "DROP TRIGGER tasks_count_added",
+                "CREATE TRIGGER tasks_count_added AFTER INSERT ON tasks "
+                "BEGIN DELETE FROM events; END",
+            ],
+            "trigger tasks_count_added",
+            id="trigger of the same name",
+        ),
+        pytest.param(
             ["ALTER TABLE receipts RENAME TO other", f"CREATE VIEW receipts AS {ENDLESS}"],
             "index receipts_",
             id="endless view",

@@ -34,9 +34,11 @@ from shiftboss.system.files import remove_durably, write_durably
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
-# Tables and indexes by kind, name and table; columns by table, name, type and whether computed.
+# Tables and indexes by kind, name and table, triggers with their text; columns by table, name, type
+# and whether computed.
 _PARTS = """
-SELECT type, name, tbl_name, '' FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+SELECT type, name, tbl_name, CASE WHEN type = 'trigger' THEN sql ELSE '' END
+FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
 UNION ALL
 SELECT s.name, c.name, c.type, c.hidden FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c
 WHERE s.type = 'table' AND s.sql LIKE 'CREATE TABLE%'
@@ -191,8 +193,8 @@ def _move_aside(database: Path, now_ms: int) -> str | None:
 
 
 def check_schema(file: Path, connection: sqlite3.Connection, version: int) -> None:
-    """Compare with what the migrations make. Their text is not compared: versions of SQLite write
-    it differently. Raises NotABackup, and StoreUnavailable for a later version."""
+    """Compare with what the migrations make. The text of tables is not compared: versions of SQLite
+    write it differently. Raises NotABackup, and StoreUnavailable for a later version."""
     migrations = load_migrations("sqlite")
     check_schema_version(version, migrations)
     with closing(sqlite3.connect(":memory:")) as made:

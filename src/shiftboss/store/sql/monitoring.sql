@@ -6,8 +6,10 @@ SELECT COUNT(*) FROM (
     SELECT 1 FROM (
         SELECT swarm_id, completed_at_ms FROM swarms
         ORDER BY created_at_ms DESC, swarm_id DESC LIMIT :swarms
-    ) AS newest JOIN tasks ON tasks.swarm_id = newest.swarm_id
-    WHERE newest.completed_at_ms IS NULL AND tasks.status = :status
+    -- CROSS JOIN fixes the order of the tables.
+    ) AS newest CROSS JOIN tasks
+    WHERE tasks.swarm_id = newest.swarm_id AND newest.completed_at_ms IS NULL
+        AND tasks.status = :status
     LIMIT :limit
 ) AS counted;
 
