@@ -42,6 +42,13 @@ def percent_style(query: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", query.replace("%", "%%"))
 
 
+def numbered(query: str) -> tuple[str, tuple[str, ...]]:
+    """A query with `$1` parameters, and their names in this order."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(query)))
+    numbers = {name: number for number, name in enumerate(names, start=1)}
+    return _PARAMETER.sub(lambda match: f"${numbers[match[1]]}", query), names
+
+
 class PositionalQuery(NamedTuple):
     """A query with `?` parameters, and the function that puts named parameters in order: SQLite
     would look up each name on every call."""

@@ -157,7 +157,7 @@ class SqlTransaction(
         return self._session.fetch_one("has_offers", {"swarm_id": swarm_id}) is not None
 
     def add_swarm(self, swarm: Swarm) -> bool:
-        return self._write("add_swarm", swarm._asdict()) == 1
+        return self._change("add_swarm", swarm._asdict()) == 1
 
     def set_swarm_completed(self, swarm_id: str, completed_at_ms: int | None) -> None:
         self._write(
@@ -168,7 +168,7 @@ class SqlTransaction(
         self._write("put_assignment", _assignment_parameters(assignment))
 
     def save_assignment(self, assignment: Assignment) -> bool:
-        return self._write("save_assignment", _assignment_parameters(assignment)) == 1
+        return self._write_one("save_assignment", _assignment_parameters(assignment))
 
     def save_progress(self, assignment: Assignment) -> None:
         self._write(
@@ -186,7 +186,7 @@ class SqlTransaction(
         )
 
     def save_lease(self, assignment: Assignment) -> bool:
-        return self._write("save_lease", _assignment_parameters(assignment)) == 1
+        return self._write_one("save_lease", _assignment_parameters(assignment))
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
@@ -222,8 +222,8 @@ class SqlTransaction(
     def close_retries(self, swarm_id: str, task_id: str, step_id: str | None = None) -> int:
         keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}
         if step_id is None:
-            return self._write("close_retries", keys)
-        return self._write("close_retry", keys | {"step_id": step_id})
+            return self._change("close_retries", keys)
+        return self._change("close_retry", keys | {"step_id": step_id})
 
     def forget_retries(self, swarm_id: str, task_id: str) -> None:
         self._write("forget_retries", {"swarm_id": swarm_id, "task_id": task_id})
@@ -242,12 +242,12 @@ class SqlTransaction(
     # -- cleaning
 
     def delete_events(self, swarm_id: str, limit: int) -> int:
-        return self._write("delete_events", {"swarm_id": swarm_id, "limit": limit})
+        return self._change("delete_events", {"swarm_id": swarm_id, "limit": limit})
 
     def delete_swarm(self, swarm_id: str) -> None:
         self._write("delete_all_events", {"swarm_id": swarm_id})
         self._write("release_repos_of_swarm", {"swarm_id": swarm_id})
-        if self._write("delete_swarm_tokens", {"swarm_id": swarm_id}):
+        if self._change("delete_swarm_tokens", {"swarm_id": swarm_id}):
             self._session.announce_settings()
         self._write("delete_swarm", {"swarm_id": swarm_id})
         self._event_ids.pop(swarm_id, None)

@@ -33,6 +33,14 @@ class Session(Protocol):
         """Run the query; how many rows were changed."""
         ...
 
+    def write(self, query: str, parameters: Parameters) -> object:
+        """Run the query at some time before the commit, and before any other that follows."""
+        ...
+
+    def write_one(self, query: str, parameters: Parameters) -> bool:
+        """The same, for one that changes one row. Whether it did."""
+        ...
+
     def announce_settings(self) -> None:
         """With the commit, tell other servers that the settings of the deployment changed."""
         ...
@@ -127,7 +135,17 @@ class TransactionPart:
         trace_id = None if task is None else trace_id_of(*task)
         self.measurements = (*self.measurements, Measurement(measure, value, label, trace_id))
 
-    def _write(self, query: str, parameters: Parameters) -> int:
+    def _write(self, query: str, parameters: Parameters) -> None:
+        self.wrote = True
+        self._session.write(query, parameters)
+
+    def _write_one(self, query: str, parameters: Parameters) -> bool:
+        """For a guarded write of a row that the use case has read and holds."""
+        self.wrote = True
+        return self._session.write_one(query, parameters)
+
+    def _change(self, query: str, parameters: Parameters) -> int:
+        """How many rows were changed: known only after a round trip to the database."""
         self.wrote = True
         return self._session.execute(query, parameters)
 

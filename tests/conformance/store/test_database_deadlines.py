@@ -139,7 +139,7 @@ async def test_a_statement_that_takes_too_long_is_ended_by_postgres(postgres_url
     async with bounded(postgres_url, statement=0.5) as store:
         assert isinstance(store.store, PostgresStore)
         slow = store.store._in_snapshot(
-            lambda session: session._cursor.execute("SELECT pg_sleep(60)").fetchone()
+            lambda session: session._connection.execute("SELECT pg_sleep(60)").fetchone()
         )
         with pytest.raises(StoreUnavailable, match="statement timeout"):
             await slow

@@ -68,13 +68,17 @@ def changed(address: str, *statements: str) -> Iterator[WriteSession]:
 @contextmanager
 def _session(address: str) -> Iterator[tuple[WriteSession, Callable[[str], object]]]:
     if address.startswith("postgresql://"):
-        import psycopg
-
+        from shiftboss.store.postgres.hung_database import BoundedConnection
         from shiftboss.store.postgres.session import PostgresSession
 
-        with psycopg.connect(address, autocommit=True) as connection:
-            execute = connection.execute
-            yield PostgresSession(connection, "", ""), lambda text: execute(text.encode())
+        with BoundedConnection.connect(address, autocommit=True) as connection:
+            session = PostgresSession(connection, "", "")
+
+            def execute(text: str) -> object:
+                session.pipeline.flush()  # the BEGIN
+                return connection.execute(text.encode())
+
+            yield session, execute
         return
     session = SqliteSession(Path(address))
     yield session, session._connection.execute

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
 from tests.conformance.store.rows import SWARM, TASK, assignment, swarm
@@ -14,7 +15,7 @@ from tests.conformance.store.rows import SWARM, TASK, assignment, swarm
 
 @pytest.fixture
 def session(postgres_url: str) -> Iterator[PostgresSession]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+    with BoundedConnection.connect(postgres_url, autocommit=True) as connection:
         session = PostgresSession(connection, "this-node", "this-channel")
         session.begin()
         SqlTransaction(session).add_swarm(swarm())
@@ -67,8 +68,9 @@ def test_a_swarm_stays_locked_across_the_savepoint_of_the_next_use_case(
 
 
 def test_committing_a_failed_transaction_is_an_error(session: PostgresSession) -> None:
+    SqlTransaction(session).put_assignment(assignment(steps_total=0))
     with pytest.raises(psycopg.errors.CheckViolation):
-        SqlTransaction(session).put_assignment(assignment(steps_total=0))
+        SqlTransaction(session).task(SWARM, TASK)
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
         session.commit()
     assert not session.commit_in_doubt

@@ -119,7 +119,7 @@ async def test_statements_are_prepared_and_commits_are_durable(postgres_url: str
         await store.write(add_swarm_with_event)
 
         def look(session: object) -> tuple[str, int]:
-            cursor = session._cursor  # type: ignore[attr-defined]
+            cursor = session._connection.cursor()  # type: ignore[attr-defined]
             (commit,) = cursor.execute("SHOW synchronous_commit").fetchone()
             (prepared,) = cursor.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
             return commit, prepared

@@ -123,14 +123,14 @@ class BusRows(TransactionPart):
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
         parameters = {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
-        return self._write("end_assignment", parameters) == 1
+        return self._write_one("end_assignment", parameters)
 
     def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
         rows = self._session.fetch_all("expired_leases", {"now_ms": now_ms, "limit": limit})
         return [(row[0], row[1], row[2]) for row in rows]
 
     def renew_expired_leases(self, now_ms: int, grace_seconds: int) -> int:
-        return self._write(
+        return self._change(
             "renew_expired_leases", {"now_ms": now_ms, "grace_seconds": grace_seconds}
         )
 
@@ -179,7 +179,7 @@ class BusRows(TransactionPart):
             "answer": answer,
             "answered_at_ms": answered_at_ms,
         }
-        return self._write("answer_question", parameters) == 1
+        return self._change("answer_question", parameters) == 1
 
     def readdress_question(self, swarm_id: str, question_id: int, epoch: int) -> None:
         self._write(
@@ -190,7 +190,7 @@ class BusRows(TransactionPart):
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
     ) -> int:
-        return self._write(
+        return self._change(
             "withdraw_questions",
             {
                 "swarm_id": swarm_id,
@@ -256,7 +256,7 @@ class BusRows(TransactionPart):
         )
 
     def forget_answers(self, before_ms: int, limit: int) -> int:
-        return self._write("forget_answers", {"at_ms": before_ms, "limit": limit})
+        return self._change("forget_answers", {"at_ms": before_ms, "limit": limit})
 
     def _ids(self, query: str, swarm_id: str, task_id: str) -> list[str]:
         rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "task_id": task_id})

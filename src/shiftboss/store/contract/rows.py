@@ -37,10 +37,10 @@ class ContractRows(TransactionPart):
         return None if row is None else RepoLock._make(row)
 
     def add_repo_lock(self, lock: RepoLock) -> bool:
-        return self._write("add_repo_lock", lock._asdict()) == 1
+        return self._change("add_repo_lock", lock._asdict()) == 1
 
     def release_repo(self, repo: str) -> bool:
-        return self._write("release_repo", {"repo": repo}) == 1
+        return self._change("release_repo", {"repo": repo}) == 1
 
     def repo_states(self) -> list[RepoState]:
         return [RepoState._make(row) for row in self._session.fetch_all("repo_states", {})]
@@ -140,7 +140,7 @@ class ContractRows(TransactionPart):
 
     def lift_halt(self, halt_id: int, at_ms: int) -> bool:
         self._write("drop_halted_repos", {"halt_id": halt_id})
-        return self._write("lift_halt", {"halt_id": halt_id, "lifted_at_ms": at_ms}) == 1
+        return self._change("lift_halt", {"halt_id": halt_id, "lifted_at_ms": at_ms}) == 1
 
     def put_checkpoint(self, checkpoint: StoredCheckpoint) -> None:
         self._write("put_checkpoint", checkpoint._asdict())

@@ -34,13 +34,13 @@ class DeploymentRows(TransactionPart):
 
     def set_token_expiry(self, token_id: str, expires_at_ms: int | None) -> bool:
         parameters = {"token_id": token_id, "expires_at_ms": expires_at_ms}
-        return self._write("set_token_expiry", parameters) == 1
+        return self._change("set_token_expiry", parameters) == 1
 
     def revoke_token(self, token_id: str, at_ms: int, by: str) -> bool:
-        return self._write("revoke_token", {"token_id": token_id, "at_ms": at_ms, "by": by}) == 1
+        return self._change("revoke_token", {"token_id": token_id, "at_ms": at_ms, "by": by}) == 1
 
     def forget_tokens(self, before_ms: int, limit: int) -> int:
-        return self._write("forget_tokens", {"before_ms": before_ms, "limit": limit})
+        return self._change("forget_tokens", {"before_ms": before_ms, "limit": limit})
 
     # -- logging in
 
@@ -72,11 +72,11 @@ class DeploymentRows(TransactionPart):
         return None if row is None else StoredKey._make(row)
 
     def add_signing_key(self, key: StoredKey) -> bool:
-        return self._write("add_signing_key", key._asdict()) == 1
+        return self._change("add_signing_key", key._asdict()) == 1
 
     def retire_signing_key(self, key_id: str, at_ms: int, by: str) -> bool:
         parameters = {"key_id": key_id, "at_ms": at_ms, "by": by}
-        return self._write("retire_signing_key", parameters) == 1
+        return self._change("retire_signing_key", parameters) == 1
 
     # -- the policy
 
@@ -97,7 +97,7 @@ class DeploymentRows(TransactionPart):
         return [StoredPolicy._make(row) for row in rows]
 
     def add_policy(self, policy: StoredPolicy) -> bool:
-        return self._write("add_policy", policy._asdict()) == 1
+        return self._change("add_policy", policy._asdict()) == 1
 
     # -- servers
 
@@ -108,7 +108,7 @@ class DeploymentRows(TransactionPart):
         self._write("put_server", server._asdict())
 
     def forget_servers(self, seen_before_ms: int) -> int:
-        return self._write("forget_servers", {"seen_before_ms": seen_before_ms})
+        return self._change("forget_servers", {"seen_before_ms": seen_before_ms})
 
 
 _DIGEST_COLUMN = StoredToken._fields.index("digest")

@@ -96,7 +96,7 @@ class HandoffRows(TransactionPart):
         self._write("put_claim_pass", claim_pass._asdict())
 
     def drop_claim_passes(self, claim: Claim) -> int:
-        return self._write("drop_claim_passes", _claim_key(claim))
+        return self._change("drop_claim_passes", _claim_key(claim))
 
     def verifiers(self, since_ms: int, limit: int) -> dict[str, int]:
         rows = self._session.fetch_all("verifiers", {"since_ms": since_ms, "limit": limit})
@@ -112,7 +112,7 @@ class HandoffRows(TransactionPart):
         self._write("forget_verifiers_before", {"seen_at_ms": seen_at_ms})
 
     def put_claim(self, claim: Claim) -> bool:
-        return self._write("put_claim", claim._asdict()) == 1
+        return self._change("put_claim", claim._asdict()) == 1
 
     def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
         self._write("mark_verdict_delivered", {**_claim_key(claim), "heard_at_ms": now_ms})
@@ -123,7 +123,7 @@ class HandoffRows(TransactionPart):
         self._write("amend_claim", {key: columns[key] for key in keys})
 
     def free_claims_of(self, verifier: str) -> int:
-        return self._write("free_claims_of", {"taken_by": verifier})
+        return self._change("free_claims_of", {"taken_by": verifier})
 
     # -- ownership
 
@@ -139,7 +139,7 @@ class HandoffRows(TransactionPart):
         return self._session.fetch_one("has_reservation", keys) is not None
 
     def release_idle(self, swarm_id: str) -> int:
-        return self._write("release_idle", {"swarm_id": swarm_id})
+        return self._change("release_idle", {"swarm_id": swarm_id})
 
     def reserve(self, reservation: Reservation, at_ms: int) -> None:
         self._write(
@@ -179,7 +179,7 @@ class HandoffRows(TransactionPart):
     def decide_scope_request(self, request: ScopeRequest) -> bool:
         keys = ("swarm_id", "request_id", "state", "decided_at_ms", "decision")
         columns = request._asdict()
-        return self._write("decide_scope_request", {key: columns[key] for key in keys}) == 1
+        return self._change("decide_scope_request", {key: columns[key] for key in keys}) == 1
 
     def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]:
         rows = self._session.fetch_all("waivers", {"swarm_id": swarm_id, "task_id": task_id})

@@ -20,7 +20,7 @@ class NotificationRows(TransactionPart):
 
     def take_from_outbox(self, swarm_id: str, event_id: int) -> bool:
         key = {"swarm_id": swarm_id, "event_id": event_id}
-        return self._write("take_from_outbox", key) == 1
+        return self._change("take_from_outbox", key) == 1
 
     def add_notification(self, notification: Notification) -> int:
         self.wrote = True
@@ -48,11 +48,11 @@ class NotificationRows(TransactionPart):
     def save_delivery(self, delivery: ChannelDelivery) -> bool:
         parameters = delivery._asdict()
         del parameters["held"]
-        return self._write("save_delivery", parameters) == 1
+        return self._change("save_delivery", parameters) == 1
 
     def retry_delivery(self, number: int, channel: str, now_ms: int) -> bool:
         parameters = {"number": number, "channel": channel, "now_ms": now_ms}
-        return self._write("retry_delivery", parameters) == 1
+        return self._change("retry_delivery", parameters) == 1
 
     def deliveries_of(self, number: int) -> list[ChannelDelivery]:
         rows = self._session.fetch_all("deliveries_of", {"number": number})

@@ -11,6 +11,7 @@ from shiftboss.errors import StoreUnavailable
 from shiftboss.store.at_rest import AtRest, check_version
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.connections import connection_parameters, server_location
+from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.queries import load_migrations
 from shiftboss.store.transaction import SqlTransaction
@@ -28,7 +29,7 @@ def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
     parameters = connection_parameters(url)
     location = server_location(parameters)
     try:
-        with psycopg.connect(
+        with BoundedConnection.connect(
             **parameters | {"application_name": "shiftboss-fsck"}, autocommit=True
         ) as connection:
             row = connection.execute(_OTHER_SERVERS).fetchone()

@@ -7,10 +7,12 @@ acknowledges what it receives, and a socket of the file system has no such timeo
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.pq.abc import PGconn
 
 T = TypeVar("T")
 
@@ -28,6 +30,12 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     answer_seconds: float | None = None
     is_hung = False
+
+    def __init__(self, pgconn: PGconn) -> None:
+        super().__init__(pgconn)
+        # The names of the prepared statements, by statement and types (`pipeline.py`).
+        self.prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self.names = (f"shiftboss_{number}".encode() for number in count())
 
     def wait(self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None) -> T:
         if timeout is not None:

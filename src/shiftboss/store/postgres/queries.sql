@@ -6,6 +6,10 @@
 -- the other server's commit.
 SELECT 1 FROM swarms AS s WHERE s.swarm_id = :swarm_id FOR UPDATE OF s;
 
+-- name: limit_lock_wait
+-- Until the end of the transaction.
+SELECT set_config('lock_timeout', :milliseconds, true);
+
 -- name: announce
 -- Part of the transaction: the other servers are notified after the commit, or not at all.
 SELECT pg_notify(:channel, :payload);

@@ -12,7 +12,9 @@ from psycopg.pq import TransactionStatus
 
 from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
+from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.notifications import event_payloads, settings_payload
+from shiftboss.store.postgres.pipeline import Pipeline, Statement
 from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
@@ -25,7 +27,28 @@ _LOCKING_QUERIES = frozenset(
 
 @cache
 def named_queries() -> dict[str, bytes]:
+    """For psycopg's cursors."""
     return {name: percent_style(text).encode() for name, text in load_queries("postgres").items()}
+
+
+@cache
+def statements() -> dict[str, Statement]:
+    return {name: Statement(name, text) for name, text in load_queries("postgres").items()}
+
+
+@cache
+def _guarded(query: str) -> Statement:
+    """Fails if it does not change exactly one row."""
+    text = load_queries("postgres")[query]
+    return Statement(
+        f"guarded {query}",
+        f"WITH changed AS ({text} RETURNING 1) SELECT 1 / count(*) FROM changed",  # noqa: S608
+    )
+
+
+@cache
+def _command(text: str) -> Statement:
+    return Statement(text, text)
 
 
 class LockedElsewhereError(Exception):
@@ -36,13 +59,17 @@ class PostgresSession:
     """One connection for one batch or one read, used by one thread.
 
     The connection is in autocommit mode; statements open and end transactions.
+
+    What nobody waits for is sent with the next statement whose answer is needed, at the latest with
+    the COMMIT: the writes of a batch cost one round trip. A write that fails is noticed only then,
+    so the batch is run again with savepoints, where every statement is sent at once.
     """
 
     driver_error: type[Exception] = psycopg.Error
 
     def __init__(
         self,
-        connection: psycopg.Connection,
+        connection: BoundedConnection,
         node: str,
         channel: str,
         polls: ParkedPolls = NO_PARKED_POLLS,
@@ -51,8 +78,8 @@ class PostgresSession:
         """`node` announces its commits on `channel`."""
         self.epoch_floor = epoch_floor
         self._connection = connection
-        self._cursor = connection.cursor()
-        self._queries = named_queries()
+        self.pipeline = Pipeline(connection)
+        self._statements = statements()
         self._node = node
         self._channel = channel
         self._polls = polls
@@ -63,6 +90,8 @@ class PostgresSession:
         self._locked: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
+        # Whether writes may wait for the next statement.
+        self._sends_later = False
         self._in_savepoint = False
         # How long its transactions wait for locks; None: as long as the connection usually does.
         self.lock_seconds: float | None = None
@@ -85,18 +114,33 @@ class PostgresSession:
         return unknown
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
-        if query in _LOCKING_QUERIES and not self._hold(parameters["swarm_id"]):
-            return None
-        return self._execute(query, parameters).fetchone()
+        if query in _LOCKING_QUERIES and parameters["swarm_id"] not in self._held:
+            rows = self._hold(query, parameters)
+        else:
+            rows = self._fetch(query, parameters)
+        return rows[0] if rows else None
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
-        return list(self._execute(query, parameters).fetchall())
+        return self._fetch(query, parameters)
 
     def execute(self, query: str, parameters: Parameters) -> int:
+        self.pipeline.add(self._statements[query], parameters)
+        return self.pipeline.flush()[-1].command_tuples or 0
+
+    def write(self, query: str, parameters: Parameters) -> None:
         if query == "add_event":
             event = cast("tuple[str, int]", (parameters["swarm_id"], parameters["event_id"]))
             self._added.append(event)
-        return self._execute(query, parameters).rowcount
+        self.pipeline.add(self._statements[query], parameters)
+        if not self._sends_later:
+            self.pipeline.flush()
+
+    def write_one(self, query: str, parameters: Parameters) -> bool:
+        """If it turns out that no row was changed, the use cases are run again, without haste."""
+        if not self._sends_later:
+            return self.execute(query, parameters) == 1
+        self.pipeline.add(_guarded(query), parameters)
+        return True
 
     def transaction(self) -> SqlTransaction:
         return SqlTransaction(self, self._event_ids, self._polls)
@@ -109,58 +153,71 @@ class PostgresSession:
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False
+        self._sends_later = True
         # After waiting for another server's lock, the next statement must see its commit.
-        self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        self._add("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         # One swarm was locked; if others are, too, the batch waits for them only briefly.
         lock_seconds = _NEXT_LOCK_SECONDS if self._locked else self.lock_seconds
         if lock_seconds is not None:
-            lock_ms = round(lock_seconds * 1000)
-            self._cursor.execute(f"SET LOCAL lock_timeout = {lock_ms}".encode())
+            parameters = {"milliseconds": str(round(lock_seconds * 1000))}
+            self.pipeline.add(self._statements["limit_lock_wait"], parameters)
 
     def announce_settings(self) -> None:
         """PostgreSQL notifies the other servers at the commit, or not at all after a rollback."""
         payload = settings_payload(self._node)
-        self._execute("announce", {"channel": self._channel, "payload": payload})
+        self.write("announce", {"channel": self._channel, "payload": payload})
 
     def commit(self) -> None:
+        announce = self._statements["announce"]
         for payload in event_payloads(self._node, self._added):
-            self._execute("announce", {"channel": self._channel, "payload": payload})
+            self.pipeline.add(announce, {"channel": self._channel, "payload": payload})
+        commit = self._add("COMMIT")
         self.commit_in_doubt = True
         try:
-            self._cursor.execute("COMMIT")
-        finally:
-            # An error that PostgreSQL itself reports ends the transaction: nothing was done.
-            self.commit_in_doubt = (
-                self._connection.pgconn.transaction_status != TransactionStatus.IDLE
-            )
+            result = self.pipeline.flush()[commit]
+        except psycopg.Error as error:
+            # Nothing was done if PostgreSQL says that a statement before the COMMIT has failed, or
+            # if it reports an error of the COMMIT itself, which ends the transaction.
+            failed = self.pipeline.failed
+            was_skipped = failed is not None and failed < commit and error.sqlstate is not None
+            is_ended = self._connection.pgconn.transaction_status == TransactionStatus.IDLE
+            self.commit_in_doubt = not (was_skipped or is_ended)
+            raise
+        self.commit_in_doubt = False
         # PostgreSQL answers the COMMIT of a failed transaction with a rollback, not an error.
-        if self._cursor.statusmessage != "COMMIT":
+        if result.command_status != b"COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
         self._committed = True
 
     def probe(self) -> None:
         """A commit that has to reach the disk, and changes nothing."""
-        with self._connection.transaction():
-            self._cursor.execute("SELECT pg_current_xact_id()")
+        self._add("BEGIN")
+        self._add("SELECT pg_current_xact_id()")
+        self._add("COMMIT")
+        self.pipeline.flush()
 
     def rollback(self) -> None:
+        self.pipeline.drop()
         if self._connection.pgconn.transaction_status == TransactionStatus.IDLE:
             return
         try:
-            self._cursor.execute("ROLLBACK")
+            self._add("ROLLBACK")
+            self.pipeline.flush()
         except psycopg.Error:
             # A lost connection is rolled back; the pool discards it.
             self._connection.close()
 
     def savepoint(self) -> None:
         if self._in_savepoint:
-            self._cursor.execute("RELEASE SAVEPOINT use_case")
-        self._cursor.execute("SAVEPOINT use_case")
+            self._add("RELEASE SAVEPOINT use_case")
+        self._add("SAVEPOINT use_case")
         self._in_savepoint = True
+        self._sends_later = False
         self._added_before = len(self._added)
 
     def rollback_to_savepoint(self) -> None:
-        self._cursor.execute("ROLLBACK TO SAVEPOINT use_case")
+        self._add("ROLLBACK TO SAVEPOINT use_case")
+        self.pipeline.flush()
         # The row locks since the savepoint are released, too.
         self._held.clear()
         del self._added[self._added_before :]
@@ -168,30 +225,41 @@ class PostgresSession:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """All reads inside see one state of the database."""
-        self._cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._add("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             yield
         finally:
-            # Not ROLLBACK: psycopg would discard its prepared statements.
-            self._cursor.execute("COMMIT")
+            self._add("ROLLBACK")
+            self.pipeline.flush()
 
-    def _hold(self, swarm_id: object) -> bool:
-        """Lock the swarm until the end of the transaction. False if it does not exist."""
-        if swarm_id not in self._held:
-            if swarm_id in self._locked:
-                raise LockedElsewhereError
-            try:
-                row = self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone()
-            except psycopg.errors.LockNotAvailable:
+    def _hold(self, query: str, parameters: Parameters) -> list[Row]:
+        """Lock the swarm until the end of the transaction, and read; no rows if it does not exist.
+
+        One round trip: the reads have snapshots from after the wait for the lock."""
+        swarm_id = cast("str", parameters["swarm_id"])
+        if swarm_id in self._locked:
+            raise LockedElsewhereError
+        of_swarm = {"swarm_id": swarm_id}
+        hold = self.pipeline.add(self._statements["hold_swarm"], of_swarm)
+        self.pipeline.add(self._statements["last_event_id"], of_swarm)
+        self.pipeline.add(self._statements[query], parameters)
+        try:
+            held, last_event, found = self.pipeline.flush()[hold:]
+        except psycopg.errors.LockNotAvailable:
+            if self.pipeline.failed == hold:
                 self._locked.add(swarm_id)
-                raise
-            if row is None:
-                return False
+            raise
+        if held.ntuples:
             self._held.add(swarm_id)
-        return True
+            self._event_ids[swarm_id] = self.pipeline.rows(last_event)[0][0] or 0
+        return self.pipeline.rows(found)
 
-    def _execute(self, query: str, parameters: Parameters) -> psycopg.Cursor:
-        return self._cursor.execute(self._queries[query], parameters)
+    def _fetch(self, query: str, parameters: Parameters) -> list[Row]:
+        self.pipeline.add(self._statements[query], parameters)
+        return self.pipeline.rows(self.pipeline.flush()[-1])
+
+    def _add(self, text: str) -> int:
+        return self.pipeline.add(_command(text), {})
 
 
 def mismatch_of(error: Exception) -> SchemaMismatch | None:

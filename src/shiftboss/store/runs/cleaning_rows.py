@@ -42,7 +42,7 @@ TABLES_OF_TASKS: Final = {
 class CleaningRows(TransactionPart):
     def delete_task(self, swarm_id: str, task_id: str) -> None:
         key = {"swarm_id": swarm_id, "task_id": task_id}
-        deleted = {table: self._write(query, key) for table, query in TABLES_OF_TASKS.items()}
+        deleted = {table: self._change(query, key) for table, query in TABLES_OF_TASKS.items()}
         self._write("delete_task", key)
         if deleted["tokens"]:
             self._session.announce_settings()
@@ -54,11 +54,11 @@ class CleaningRows(TransactionPart):
         old: dict[str, object] = {"before_ms": before_ms, "limit": limit}
         signals = old | {"kept": SIGNALS_KEPT}
         strategies = [row[0] for row in self._session.fetch_all("strategies", {})]
-        pruned = [self._write("prune_signals", signals | {"strategy": name}) for name in strategies]
-        pruned.append(self._write("prune_notifications", old))
-        return max([self._write("prune_pushes", old | {"kept": PUSHES_MAX}), *pruned])
+        pruned = [self._change("prune_signals", signals | {"strategy": name}) for name in strategies]
+        pruned.append(self._change("prune_notifications", old))
+        return max([self._change("prune_pushes", old | {"kept": PUSHES_MAX}), *pruned])
 
     def prune_events(self, swarm_id: str, before_ms: int, limit: int) -> int:
-        return self._write(
+        return self._change(
             "prune_events", {"swarm_id": swarm_id, "before_ms": before_ms, "limit": limit}
         )

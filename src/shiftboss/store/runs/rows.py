@@ -77,7 +77,7 @@ class RunRows(TransactionPart):
 
     def drop_hold(self, hold: Hold) -> bool:
         key = {"swarm_id": hold.swarm_id, "task_id": hold.task_id, "kind": hold.kind}
-        return self._write("drop_hold", key) == 1
+        return self._change("drop_hold", key) == 1
 
     def ended_holds(self, now_ms: int, limit: int) -> list[Hold]:
         rows = self._session.fetch_all("ended_holds", {"now_ms": now_ms, "limit": limit})

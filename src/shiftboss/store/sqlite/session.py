@@ -183,6 +183,12 @@ class SqliteSession:
             return 1
         return self._execute(query, parameters).rowcount
 
+    # Nothing is saved by sending it later.
+    write = execute
+
+    def write_one(self, query: str, parameters: Parameters) -> bool:
+        return self._execute(query, parameters).rowcount == 1
+
     def _execute(self, query: str, parameters: Parameters) -> sqlite3.Cursor:
         if self._events and query in self._about_events:
             self._add_events()
