@@ -26,7 +26,7 @@ from shiftboss.store.monitoring.measures import Measure, StoreMeasures
 from shiftboss.store.monitoring.port import MonitoringTransaction
 from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.runs.port import RunTransaction
-from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, Foreseen, ParkedPolls
 
 T = TypeVar("T")
 
@@ -233,6 +233,17 @@ class Transaction(
 
     @property
     def epoch_floor(self) -> int: ...
+
+    def foresee(
+        self,
+        use: Foreseen,
+        swarm_id: str,
+        task_id: str | None = None,
+        **others: str | int | bytes | None,
+    ) -> None:
+        """What the use case will read, and of what: the task, its priority, the name of the worker,
+        the key of the report. A store on another machine fetches it with the next read."""
+        ...
 
     def measure(
         self,

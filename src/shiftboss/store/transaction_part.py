@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from pydantic_core import to_json
@@ -19,6 +20,19 @@ Row = Sequence[Any]
 Parameters = Mapping[str, object]
 
 
+class Foreseen(Enum):
+    """Reads that a use case is about to make."""
+
+    ADD = auto()
+    SUBMIT = auto()
+    QUEUE = auto()
+    POLL = auto()
+    REPORT = auto()
+    HEARTBEAT = auto()
+    FINISH = auto()
+    DRAIN = auto()
+
+
 class Session(Protocol):
     """A connection that runs named queries. Each dialect implements one. The epochs of new attempts
     are above `epoch_floor`."""
@@ -28,6 +42,10 @@ class Session(Protocol):
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
+
+    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+        """The reads that will follow may be made together with the next one."""
+        ...
 
     def execute(self, query: str, parameters: Parameters) -> int:
         """Run the query; how many rows were changed."""
@@ -134,6 +152,15 @@ class TransactionPart:
     ) -> None:
         trace_id = None if task is None else trace_id_of(*task)
         self.measurements = (*self.measurements, Measurement(measure, value, label, trace_id))
+
+    def foresee(
+        self,
+        use: Foreseen,
+        swarm_id: str,
+        task_id: str | None = None,
+        **others: str | int | bytes | None,
+    ) -> None:
+        self._session.foresee(use, {"swarm_id": swarm_id, "task_id": task_id, **others})
 
     def _write(self, query: str, parameters: Parameters) -> None:
         self.wrote = True

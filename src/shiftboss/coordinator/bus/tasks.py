@@ -49,6 +49,7 @@ from shiftboss.rules.tasks.tasks import (
     was_submitted,
 )
 from shiftboss.store.port import Transaction
+from shiftboss.store.transaction_part import Foreseen
 
 # More swarms with a task of the same id are not listed.
 SWARMS_OF_TASK_MAX = 50
@@ -57,6 +58,7 @@ QUESTIONS_READ_MAX = 200
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
     """Add a task, which is handed out once it is submitted. A repeat changes nothing."""
+    tx.foresee(Foreseen.ADD, request.swarm_id, request.bead_id)
     take_swarm(tx, request.swarm_id, now_ms)
     depends_on = sorted(set(request.depends_on))
     _check_new(tx, request, depends_on)
@@ -141,6 +143,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is; the answer says where.
     """
+    tx.foresee(Foreseen.SUBMIT, request.swarm_id, request.bead_id)
     task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status == "active" and held is not None:
@@ -158,15 +161,17 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return SubmitAnswer(
             dispatched=True, worker=worker.name, bead_id=task.task_id, epoch=assignment.epoch
         )
-    queued = enqueue(tx, task, now_ms)
-    return _waiting(tx, queued, _position_of_queued(tx, task, queued))
+    return _queue(tx, task, now_ms)
 
 
-def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
+def _queue(tx: Transaction, task: Task, now_ms: int) -> SubmitAnswer:
     """A task that is queued for the first time is the last of its priority: no need to count."""
-    if before.queue_number is None and before.epoch == 0:
-        return tx.ready_at_or_above(queued.swarm_id, queued.priority)
-    return tx.queue_position(queued)
+    if task.queue_number is not None or task.epoch:
+        queued = enqueue(tx, task, now_ms)
+        return _waiting(tx, queued, tx.queue_position(queued))
+    tx.foresee(Foreseen.QUEUE, task.swarm_id, priority=task.priority)
+    ahead = tx.ready_at_or_above(task.swarm_id, task.priority)
+    return _waiting(tx, enqueue(tx, task, now_ms), ahead + 1)
 
 
 def _held_already(held: Assignment) -> SubmitAnswer:

@@ -64,6 +64,7 @@ from shiftboss.rules.tasks.tasks import (
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
+from shiftboss.store.transaction_part import Foreseen
 
 
 def register_worker(
@@ -103,6 +104,7 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
     A task that was not acknowledged is delivered again, with a new offer. A free worker takes over
     an offer that no poll has received.
     """
+    tx.foresee(Foreseen.POLL, request.swarm_id, name=request.name)
     worker, held, may_have_offers = take_polling_worker(tx, request.swarm_id, request.name)
     assignment = _make_available(tx, worker, held, now_ms)
     if assignment is None and may_have_offers:
@@ -132,8 +134,9 @@ def _measure_delivery(tx: Transaction, offer: Assignment, now_ms: int) -> None:
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
     """The worker has received the task: its lease starts."""
-    worker, held = take_worker(tx, request.swarm_id, request.name)
     report_key = report_digest("ack", key)
+    tx.foresee(Foreseen.REPORT, request.swarm_id, request.bead_id, report_key=report_key)
+    worker, held = take_worker(tx, request.swarm_id, request.name)
     started = bus_report(tx, request, report_key)
     if started is None:
         assignment = check_can_ack(worker, held, request.bead_id)
@@ -173,10 +176,11 @@ def _start(
 
 def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer | Claim:
     """For a task with a contract: the claim that has to be verified first."""
+    report_key = report_digest("done", key)
+    tx.foresee(Foreseen.FINISH, request.swarm_id, request.bead_id, report_key=report_key)
     task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
     if task.contract_version is not None:
         return _claim(tx, request, key, now_ms)
-    report_key = report_digest("done", key)
     if bus_report(tx, request, report_key) is None:
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
         finish_task(tx, task, assignment, now_ms, report_key, worker)
@@ -208,6 +212,7 @@ def failed(
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
     """Renew the lease. A worker with a full context is asked for its checkpoint."""
+    tx.foresee(Foreseen.HEARTBEAT, request.swarm_id, request.bead_id)
     _, held = take_worker(tx, request.swarm_id, request.name)
     if held is not None:
         check_is_for(held, request.bead_id, request.epoch)

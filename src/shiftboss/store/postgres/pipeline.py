@@ -9,6 +9,7 @@ PostgreSQL needs for a short statement. psycopg waits, reads the values and name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ _INFERRED: Final = 0
 _TYPES: Final[Mapping[type, int]] = {bool: 16, bytes: 17, int: 20, float: 701}
 _TEXT: Final = 0
 _BINARY: Final = 1
+_TABLE: Final = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
 _SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
@@ -39,6 +41,9 @@ class Statement:
         self.name = name
         numbered_text, self.parameters = numbered(text)
         self.text = numbered_text.encode()
+        self.tables = frozenset(_TABLE.findall(text))
+        self.changes = not text.startswith("SELECT")
+        self.deletes = text.startswith("DELETE")
         self._types = [_INFERRED] * len(self.parameters)
 
     def types_of(self, values: Sequence[object]) -> tuple[int, ...]:

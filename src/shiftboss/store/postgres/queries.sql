@@ -29,6 +29,23 @@ SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND task_id IS NULL AND available
 ORDER BY last_activity_at_ms, name LIMIT :limit;
 
+-- name: last_queue_number
+-- Read and written in two statements: the write costs no round trip of its own.
+SELECT last_number FROM queues WHERE swarm_id = :swarm_id AND priority = :priority;
+
+-- name: put_queue_number
+INSERT INTO queues (swarm_id, priority, ready, last_number)
+VALUES (:swarm_id, :priority, 0, :last_number)
+ON CONFLICT (swarm_id, priority) DO UPDATE SET last_number = excluded.last_number;
+
+-- name: task_of_worker
+-- The task that a worker holds, as `task` gives it.
+SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
+    t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms, t.updated_at_ms,
+    t.failures, t.contract_version
+FROM workers AS w JOIN tasks AS t ON t.swarm_id = w.swarm_id AND t.task_id = w.task_id
+WHERE w.swarm_id = :swarm_id AND w.name = :name;
+
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
     answered_at_ms, dispute

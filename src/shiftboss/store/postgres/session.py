@@ -9,15 +9,23 @@ from typing import cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
+from shiftboss.store.postgres.foreseen import ForeseenRows, ReadAhead
 from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.notifications import event_payloads, settings_payload
 from shiftboss.store.postgres.pipeline import Pipeline, Statement
 from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
+from shiftboss.store.transaction_part import (
+    NO_PARKED_POLLS,
+    Foreseen,
+    Parameters,
+    ParkedPolls,
+    Row,
+)
 
 _NEXT_LOCK_SECONDS = 0.1
 _LOCKING_QUERIES = frozenset(
@@ -80,6 +88,7 @@ class PostgresSession:
         self._connection = connection
         self.pipeline = Pipeline(connection)
         self._statements = statements()
+        self._ahead = ForeseenRows(self._statements)
         self._node = node
         self._channel = channel
         self._polls = polls
@@ -116,6 +125,8 @@ class PostgresSession:
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
         if query in _LOCKING_QUERIES and parameters["swarm_id"] not in self._held:
             rows = self._hold(query, parameters)
+        elif query == "next_queue_number":
+            return (self._next_queue_number(parameters),)
         else:
             rows = self._fetch(query, parameters)
         return rows[0] if rows else None
@@ -123,7 +134,12 @@ class PostgresSession:
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
         return self._fetch(query, parameters)
 
+    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+        if self._sends_later:
+            self._ahead.foresee(use, parameters)
+
     def execute(self, query: str, parameters: Parameters) -> int:
+        self._ahead.forget_changed(query, parameters)
         self.pipeline.add(self._statements[query], parameters)
         return self.pipeline.flush()[-1].command_tuples or 0
 
@@ -131,6 +147,7 @@ class PostgresSession:
         if query == "add_event":
             event = cast("tuple[str, int]", (parameters["swarm_id"], parameters["event_id"]))
             self._added.append(event)
+        self._ahead.forget_changed(query, parameters)
         self.pipeline.add(self._statements[query], parameters)
         if not self._sends_later:
             self.pipeline.flush()
@@ -139,6 +156,7 @@ class PostgresSession:
         """If it turns out that no row was changed, the use cases are run again, without haste."""
         if not self._sends_later:
             return self.execute(query, parameters) == 1
+        self._ahead.forget_changed(query, parameters)
         self.pipeline.add(_guarded(query), parameters)
         return True
 
@@ -150,6 +168,7 @@ class PostgresSession:
 
     def begin(self) -> None:
         self.forget()
+        self._ahead.clear()
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False
@@ -213,6 +232,7 @@ class PostgresSession:
         self._add("SAVEPOINT use_case")
         self._in_savepoint = True
         self._sends_later = False
+        self._ahead.clear()
         self._added_before = len(self._added)
 
     def rollback_to_savepoint(self) -> None:
@@ -243,8 +263,9 @@ class PostgresSession:
         hold = self.pipeline.add(self._statements["hold_swarm"], of_swarm)
         self.pipeline.add(self._statements["last_event_id"], of_swarm)
         self.pipeline.add(self._statements[query], parameters)
+        ahead = self._ahead.send(self.pipeline, query, parameters)
         try:
-            held, last_event, found = self.pipeline.flush()[hold:]
+            held, last_event, found, *foreseen = self.pipeline.flush()[hold:]
         except psycopg.errors.LockNotAvailable:
             if self.pipeline.failed == hold:
                 self._locked.add(swarm_id)
@@ -252,11 +273,30 @@ class PostgresSession:
         if held.ntuples:
             self._held.add(swarm_id)
             self._event_ids[swarm_id] = self.pipeline.rows(last_event)[0][0] or 0
+            self._keep(ahead, foreseen)
         return self.pipeline.rows(found)
 
     def _fetch(self, query: str, parameters: Parameters) -> list[Row]:
-        self.pipeline.add(self._statements[query], parameters)
-        return self.pipeline.rows(self.pipeline.flush()[-1])
+        known = self._ahead.known(query, parameters)
+        if known is not None:
+            return known
+        if self._statements[query].changes:
+            self._ahead.forget_changed(query, parameters)
+        number = self.pipeline.add(self._statements[query], parameters)
+        ahead = self._ahead.send(self.pipeline, query, parameters)
+        result, *foreseen = self.pipeline.flush()[number:]
+        self._keep(ahead, foreseen)
+        return self.pipeline.rows(result)
+
+    def _next_queue_number(self, parameters: Parameters) -> int:
+        rows = self._fetch("last_queue_number", parameters)
+        number = int(rows[0][0]) + 1 if rows else 1
+        self.write("put_queue_number", {**parameters, "last_number": number})
+        return number
+
+    def _keep(self, ahead: list[ReadAhead], results: list[PGresult]) -> None:
+        for key, result in zip(ahead, results, strict=True):
+            self._ahead.keep(key, self.pipeline.rows(result))
 
     def _add(self, text: str) -> int:
         return self.pipeline.add(_command(text), {})

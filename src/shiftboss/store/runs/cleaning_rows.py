@@ -54,7 +54,9 @@ class CleaningRows(TransactionPart):
         old: dict[str, object] = {"before_ms": before_ms, "limit": limit}
         signals = old | {"kept": SIGNALS_KEPT}
         strategies = [row[0] for row in self._session.fetch_all("strategies", {})]
-        pruned = [self._change("prune_signals", signals | {"strategy": name}) for name in strategies]
+        pruned = [
+            self._change("prune_signals", signals | {"strategy": name}) for name in strategies
+        ]
         pruned.append(self._change("prune_notifications", old))
         return max([self._change("prune_pushes", old | {"kept": PUSHES_MAX}), *pruned])
 

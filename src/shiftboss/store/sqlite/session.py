@@ -26,7 +26,13 @@ from shiftboss.store.queries import (
 from shiftboss.store.row_cache import CachedTransaction, RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, check_open_file, error_code
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
+from shiftboss.store.transaction_part import (
+    NO_PARKED_POLLS,
+    Foreseen,
+    Parameters,
+    ParkedPolls,
+    Row,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +182,9 @@ class SqliteSession:
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
         return self._execute(query, parameters).fetchall()
+
+    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+        """A read of a file costs no round trip."""
 
     def execute(self, query: str, parameters: Parameters) -> int:
         if query == "add_event" and self._collects_events:
