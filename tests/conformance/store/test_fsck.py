@@ -72,13 +72,13 @@ def _session(address: str) -> Iterator[tuple[WriteSession, Callable[[str], objec
         from shiftboss.store.postgres.session import PostgresSession
 
         with BoundedConnection.connect(address, autocommit=True) as connection:
-            session = PostgresSession(connection, "", "")
+            of_database = PostgresSession(connection, "", "")
 
             def execute(text: str) -> object:
-                session.pipeline.flush()  # the BEGIN
+                of_database.pipeline.flush()  # the BEGIN
                 return connection.execute(text.encode())
 
-            yield session, execute
+            yield of_database, execute
         return
     session = SqliteSession(Path(address))
     yield session, session._connection.execute

@@ -1,8 +1,8 @@
 """What a use case is about to read, fetched together with the lock of its swarm.
 
-A use case says what it is (`Foreseen`), and its further reads go in the round trip of the first. The
-rows are kept until the transaction ends, or changes a table that they were read from. Nobody else
-changes them: the transaction holds the swarm.
+A use case says what it is (`Foreseen`), and its further reads go in the round trip of the first.
+The rows are kept until the transaction ends, or changes a table that they were read from. Nobody
+else changes them: the transaction holds the swarm.
 """
 
 from __future__ import annotations
