@@ -87,7 +87,9 @@ def test_postgres_has_every_query_of_sqlite_and_some_of_its_own() -> None:
     assert sqlite <= postgres
     several_servers = {"hold_swarm", "announce", "newest_events", "database_clock"}
     leadership = {"take_lead", "lead_left_ms", "renew_lead", "release_lead"}
-    assert postgres - sqlite == several_servers | leadership
+    fewer_round_trips = {"last_queue_number", "put_queue_number", "task_of_worker"}
+    settings = {"limit_lock_wait"}
+    assert postgres - sqlite == several_servers | leadership | fewer_round_trips | settings
 
 
 def test_every_query_is_used_by_the_code() -> None:
