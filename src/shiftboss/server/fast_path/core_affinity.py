@@ -32,7 +32,7 @@ CHOICE_SECONDS: Final = 5.0
 OTHERS_SHARE_MAX: Final = 0.25
 # The best core must be free in this many checks in a row before the server returns to it.
 FREE_CHECKS: Final = 3
-TRIAL_ROUNDS: Final = 20
+TRIAL_ROUNDS = 20
 TRIAL_SECONDS_MAX: Final = 0.1
 
 _PAGE: Final = bytes(4096)

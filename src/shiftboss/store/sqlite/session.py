@@ -62,13 +62,13 @@ _NOT_COMMITTED_CODES = frozenset(
 
 
 @cache
-def _queries() -> dict[str, PositionalQuery]:
+def named_queries() -> dict[str, PositionalQuery]:
     return {name: positional(text) for name, text in load_queries("sqlite").items()}
 
 
 @cache
 def _queries_about_events() -> frozenset[str]:
-    return frozenset(name for name, query in _queries().items() if _EVENTS.search(query.text))
+    return frozenset(name for name, query in named_queries().items() if _EVENTS.search(query.text))
 
 
 def _support_of(migrations: Sequence[tuple[int, str]], number: int) -> str:
@@ -105,7 +105,7 @@ class SqliteSession:
         self.is_broken = False
         self._is_committing = False
         self._connection = connection or _connect(path, read_only=read_only)
-        self._queries = _queries()
+        self._queries = named_queries()
         self.row_cache = row_cache
         self._polls = polls
         # Only one session writes to the file, so these are valid until a rollback.
