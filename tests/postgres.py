@@ -73,6 +73,7 @@ class Postgres:
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: psycopg.Connection | None = None
+        self._reset: DatabaseReset | None = None
         self._unused: list[str] = []  # with the schema and nothing else
 
     def initialise(self) -> None:
@@ -130,6 +131,8 @@ class Postgres:
         if self._process is None:
             return
         self._disconnect()
+        if self._reset is not None:
+            self._reset.close()
         self._process.send_signal(how)
         try:
             self._process.wait(STOP_SECONDS)
@@ -177,14 +180,17 @@ class Postgres:
     @contextmanager
     def database(self, template: str = TEMPLATE) -> Iterator[str]:
         """The URL of a database with nothing but the schema. `template0`: without the schema."""
+        reset = self._reset
+        assert reset is not None, "there is no template yet"
         is_reusable = template == TEMPLATE
         name = self._unused.pop() if is_reusable and self._unused else self._create(template)
         try:
             yield self.url(name)
         finally:
-            if is_reusable and self._reset.restore(self.url(name)):
+            if is_reusable and reset.restore(self.url(name)):
                 self._unused.append(name)
             else:
+                reset.disconnect(self.url(name))
                 self._execute("DROP DATABASE {} WITH (FORCE)", name)
 
     def _create(self, template: str) -> str:

@@ -7,13 +7,20 @@ from urllib.parse import quote
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from tests.postgres_reset import APPLICATION
+
+_OTHERS = (
+    "datname = current_database() AND pid <> pg_backend_pid() "
+    f"AND application_name <> '{APPLICATION}'"
+)
+
 
 def cut_connections(url: str, which: str = "true") -> int:
     """Terminate all other connections to the database; returns how many there were."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}".encode()
+            f"WHERE {_OTHERS} AND {which}".encode()
         )
         return len(rows.fetchall())
 
@@ -32,8 +39,8 @@ def connections(url: str) -> int:
     """The number of clients of the database, without this one."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            "SELECT count(*) FROM pg_stat_activity "
+            f"WHERE {_OTHERS} AND backend_type = 'client backend'".encode()
         )
         (count,) = row.fetchone() or (0,)
         return int(count)
