@@ -29,7 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.fork_server_process import PROXY, STATUS, address_of
+from tests.fork_server_process import PROXY, STATUS
 from tests.kill_with_parent import KillWithParent
 
 START_SECONDS = 120.0  # of CPU time, it takes two
@@ -189,17 +189,19 @@ class _Helper:
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._variables = dict(os.environ)
-        with theirs:
+        self.address = f"shiftboss-tests-{os.getpid()}"
+        # Proxies may ask before the helper has started.
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, door:
+            door.bind("\0" + self.address)
+            door.listen(64)
+            given = [theirs.fileno(), door.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, _HELPER, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, _HELPER, self.address, *map(str, given)],
+                pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
-
-    @property
-    def address(self) -> str:
-        return address_of(self._process.pid)
 
     def close(self) -> None:
         self._requests.close()

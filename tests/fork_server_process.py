@@ -1,8 +1,8 @@
 """The process that imports Shiftboss once and forks for every server and every command.
 
-`python tests/fork_server_process.py FD`: the descriptor is one end of a socket, see `fork_server`.
-The processes of Shiftboss that its children start are forked as well: a proxy asks for it through
-another socket (`fork_proxy`).
+`python tests/fork_server_process.py ADDRESS FD FD`: the first descriptor is one end of a socket,
+see `fork_server`. The processes of Shiftboss that its children start are forked as well: a proxy
+asks for it at the address, where the second descriptor listens (`fork_proxy`).
 
 In a child, `Helper.serve` returns the program to run, so that it runs at the top level like any
 script: the interpreter handles its exceptions, its exit code and its shutdown.
@@ -77,6 +77,7 @@ Program = Callable[[], object]
 
 
 def preload() -> None:
+    gc.disable()  # nothing that is imported is garbage
     import shiftboss
 
     for module in pkgutil.walk_packages(shiftboss.__path__, "shiftboss."):
@@ -92,6 +93,7 @@ def preload() -> None:
     # Memory shared with the children is copied when the garbage collector touches it.
     gc.collect()
     gc.freeze()
+    gc.enable()
     _use_huge_pages()
 
 
@@ -146,23 +148,16 @@ def prepare_little_log() -> None:
     session.WAL_BYTES_READY = 256 * 1024
 
 
-def address_of(pid: int) -> str:
-    """The name of the socket for proxies, in Linux's own name space."""
-    return f"shiftboss-tests-{pid}"
-
-
 class Helper:
     """Forks for every request and reports the exit codes."""
 
-    def __init__(self, requests: socket.socket) -> None:
+    def __init__(self, address: str, requests: socket.socket, door: socket.socket) -> None:
+        self.address = address
         self._requests = requests
+        self._door = door
         self._waker, self._woken = socket.socketpair()
         for end in (self._waker, self._woken):
             end.setblocking(False)
-        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.address = address_of(os.getpid())
-        self._door.bind("\0" + self.address)
-        self._door.listen(64)
         self._children: dict[int, socket.socket] = {}
         self._proxies: dict[socket.socket, int] = {}
 
@@ -349,8 +344,8 @@ def _end_at_once(code: int) -> None:
 
 
 if __name__ == "__main__":
-    line = socket.socket(fileno=int(sys.argv[1]))
-    helper = Helper(line)  # it can be reached from now on
+    line, door = (socket.socket(fileno=int(number)) for number in sys.argv[2:])
+    helper = Helper(sys.argv[1], line, door)
     preload()
     program = helper.serve()
     try:
