@@ -326,7 +326,7 @@ def _serving(settings: ServerSettings, app: App) -> Serving:
     open_connections = OpenConnections(settings.limits, time.monotonic)
     app.monitor.open_connections = lambda: open_connections.count
     if settings.uses_fast_path:
-        serving = fast_serving(app, open_connections, settings.database_folder)
+        serving = fast_serving(app, open_connections, settings.database_folder, settings.cpu)
     else:
         connection = partial(Connection, open_connections=open_connections)
         serving = Serving(connection, (open_connections.watch,))

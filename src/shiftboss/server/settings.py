@@ -22,6 +22,9 @@ from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.opening import DEFAULT_DATABASE
 from shiftboss.system.loopback import is_loopback
 
+# All threads on one core where that pays, or wherever the system puts them.
+CpuUse = Literal["auto", "all"]
+
 
 class ServerSettings(NamedTuple):
     database: str | Path
@@ -57,6 +60,7 @@ class ServerSettings(NamedTuple):
     # Requests per second of one client; 0: no limit.
     rate_limit: int = REQUESTS_PER_SECOND
     connections_max: int = CONNECTIONS_MAX
+    cpu: CpuUse = "auto"
     # The PEM files of TLS; None: plain HTTP.
     tls_cert: str | Path | None = None
     tls_key: str | Path | None = None

@@ -60,8 +60,7 @@ def refusal(address: str, file: Path) -> str:
         pytest.param(
             [
                 "DROP TRIGGER tasks_count_added",
-                "CREATE TRIGGER tasks_count_added AFTER INSERT ON tasks "
-                "BEGIN DELETE FROM events; END",
+                "CREATE TRIGGER tasks_count_added INSERT ON tasks BEGIN DELETE FROM events; END",
             ],
             "trigger tasks_count_added",
             id="trigger of the same name",

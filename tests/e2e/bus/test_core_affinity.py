@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, usable_cores
+from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, has_quota, usable_cores
 from tests.client import Client
 from tests.repos import Repo
 from tests.running import RunningServer
@@ -20,7 +20,10 @@ CORES = usable_cores()
 
 pytestmark = [
     pytest.mark.requirement("BUS-01"),
-    pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or cores cannot be chosen"),
+    pytest.mark.skipif(
+        len(CORES) < 2 or has_quota(),
+        reason="there is no second core, or cores cannot be chosen, or processor time is limited",
+    ),
 ]
 
 

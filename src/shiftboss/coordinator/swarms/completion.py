@@ -31,10 +31,18 @@ def is_settled(tx: Transaction, swarm: Swarm) -> bool | None:
 
 def is_due(tx: Transaction, swarm: Swarm | None) -> bool:
     """Whether `settle` would change the swarm."""
-    if swarm is None:
+    if swarm is None or _is_untouched(tx, swarm):
         return False
     settled = is_settled(tx, swarm)
     return settled is not None and settled != (swarm.completed_at_ms is not None)
+
+
+def _is_untouched(tx: Transaction, swarm: Swarm) -> bool:
+    """Whether a complete swarm has no event since: one look-up for each of the many old swarms."""
+    if swarm.completed_at_ms is None:
+        return False
+    last_event = tx.last_event(swarm.swarm_id)
+    return last_event is not None and last_event.kind == EventKind.SWARM_COMPLETE.value
 
 
 def settle(tx: Transaction, swarm_id: str, now_ms: int) -> bool:

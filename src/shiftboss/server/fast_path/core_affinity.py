@@ -8,6 +8,9 @@ then answers a quarter to a half more requests.
 A disk may interrupt only one core, and a thread that runs there learns of a finished write a third
 sooner. So each core is measured once, and the best is used. When others need that core, the server
 moves to the least used one until the best is free again.
+
+A container with a quota of processor time is left alone: the kernel divides the quota over the
+cores, and a process that stays on one of them gets in the way of other containers.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ TRIAL_SECONDS_MAX: Final = 0.1
 _PAGE: Final = bytes(4096)
 _THREADS: Final = Path("/proc/self/task")
 _CORE_USAGE: Final = Path("/proc/stat")
+_OWN_CGROUPS: Final = Path("/proc/self/cgroup")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _USAGE_LINE: Final = re.compile(r"^cpu(\d+) (.*)$", re.MULTILINE)
 
@@ -47,6 +52,35 @@ def usable_cores() -> frozenset[int]:
     if not hasattr(os, "sched_getaffinity") or not os.access(_CORE_USAGE, os.R_OK):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
+
+
+def has_quota(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> bool:
+    """Whether this process gets only so much processor time, as in a container with a limit: by its
+    control group or one that contains it, in version 1 or 2."""
+    with suppress(OSError, ValueError):
+        for line in own.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            names = controllers.split(",")
+            if controllers and "cpu" not in names:
+                continue
+            folders = {cgroups / controllers, cgroups / "cpu"} if controllers else {cgroups}
+            if any(_is_limited(folder, path) for folder in folders):
+                return True
+    return False
+
+
+def _is_limited(folder: Path, path: str) -> bool:
+    # In a container, the path may be one of the host, which does not exist here.
+    group = folder / path.lstrip("/")
+    return any(_quota(each) for each in (group, *group.parents) if each.is_relative_to(folder))
+
+
+def _quota(group: Path) -> bool:
+    for name in ("cpu.max", "cpu.cfs_quota_us"):
+        with suppress(OSError):
+            limit = (group / name).read_text(encoding="ascii").split()
+            return bool(limit) and limit[0] not in ("max", "-1")
+    return False
 
 
 def let_children_use(cores: Set[int]) -> None:

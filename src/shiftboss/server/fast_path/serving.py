@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shiftboss.server.fast_path.connection import FastConnection
 from shiftboss.server.fast_path.core_affinity import (
+    has_quota,
     let_children_use,
     nearest_core,
     stay_on_one_core,
@@ -17,16 +18,20 @@ from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
 from shiftboss.server.http.open_connections import OpenConnections
+from shiftboss.server.settings import CpuUse
 
 
 def fast_serving(
-    app: App, open_connections: OpenConnections, database_folder: Path | None
+    app: App, open_connections: OpenConnections, database_folder: Path | None, cpu: CpuUse
 ) -> Serving:
+    connections = fast_connections(app, open_connections)
     cores = usable_cores()
+    if cpu == "all" or len(cores) < 2 or has_quota():
+        return Serving(connections, (open_connections.watch,))
     let_children_use(cores)
     best = None if database_folder is None else nearest_core(database_folder, cores)
     return Serving(
-        fast_connections(app, open_connections),
+        connections,
         (open_connections.watch, partial(stay_on_one_core, cores, best)),
     )
 

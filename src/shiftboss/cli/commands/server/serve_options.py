@@ -13,6 +13,11 @@ from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 DEFAULT_DB: Final = str(Path(STATE_FOLDER) / DATABASE_FILE)
 
 
+class CpuChoice(StrEnum):
+    AUTO = "auto"
+    ALL = "all"
+
+
 class Spawners(StrEnum):
     EVERYBODY = "everybody"
     OPERATOR = "operator"
@@ -111,6 +116,14 @@ SpawningBy = Annotated[
         "--spawning",
         help="Who may give tasks their contracts, and so choose commands that run as the user of "
         "the server. Default: everybody on a loopback address if no token is set, or the operator.",
+    ),
+]
+CpuOption = Annotated[
+    CpuChoice,
+    typer.Option(
+        "--cpu",
+        help="auto: keep the threads of the server on one core, but not in a container with a "
+        "quota. all: let the system choose.",
     ),
 ]
 PassEnvironment = Annotated[
