@@ -16,7 +16,7 @@ import uvloop
 
 from bench.figures import Figure
 from bench.running import forge
-from shiftboss.coordinator.bus import tasks
+from shiftboss.coordinator.bus import adding
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
 from shiftboss.coordinator.contract.policy import ActivePolicy
@@ -160,7 +160,7 @@ def _follow(tx: Transaction, active_policy: ActivePolicy, number: int) -> None:
     now_ms = system_clock()
     about: dict[str, Any] = {"swarm_id": SWARM, "task_id": task}
     tx.take_swarm(SWARM)
-    tasks.add(tx, AddTaskRequest(swarm_id=SWARM, bead_id=task, title=task), now_ms)
+    adding.add(tx, AddTaskRequest(swarm_id=SWARM, bead_id=task, title=task), now_ms)
     tx.add_handoff(
         Handoff(
             **about,

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.rules.tasks.poll_acks import PollAck
 
 # A subscriber this far behind is cut off; it can reconnect with the last event id it saw.
 BEHIND_EVENTS_MAX: Final = 10_000
@@ -106,10 +107,12 @@ class Hub:
         self, behind_events_max: int = BEHIND_EVENTS_MAX, *, is_alone: bool = True
     ) -> None:
         self._subscriptions: dict[str, set[Subscription]] = {}
-        # The polls of a worker are a dictionary without values: they are woken in order.
-        self._parked: dict[str, dict[str, dict[ParkedPoll, None]]] = {}
-        # The workers (with their swarm) that a use case assigned a task because they poll here.
-        self._reserved_polls: set[tuple[str, str]] = set()
+        # The polls of a worker, in the order in which they are woken, and how each acknowledges
+        # what it gets.
+        self._parked: dict[str, dict[str, dict[ParkedPoll, PollAck | None]]] = {}
+        # The workers (with their swarm) that a use case assigned a task because they poll here, and
+        # how the poll that it counted on acknowledges the task.
+        self._reserved_polls: dict[tuple[str, str], PollAck | None] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._worker_listeners: list[WorkerListener] = []
         self._watcher: Callable[[list[Event]], None] | None = None
@@ -171,13 +174,13 @@ class Hub:
         if self._watcher is not None:
             self._watcher(events)
 
-    def park(self, swarm_id: str, worker: str) -> ParkedPoll:
+    def park(self, swarm_id: str, worker: str, ack: PollAck | None = None) -> ParkedPoll:
         """A future for the next event that concerns the worker. Remove it with `unpark`.
 
         All polls of the same worker are woken, so none of them can swallow a task.
         """
         poll: ParkedPoll = asyncio.get_running_loop().create_future()
-        self._parked.setdefault(swarm_id, {}).setdefault(worker, {})[poll] = None
+        self._parked.setdefault(swarm_id, {}).setdefault(worker, {})[poll] = ack
         if self.closed:
             poll.set_result(None)
         return poll
@@ -194,7 +197,7 @@ class Hub:
             del self._parked[swarm_id]
         # Last: a reservation from now on sees that no poll is parked.
         was_reserved = (swarm_id, worker) in self._reserved_polls
-        self._reserved_polls.discard((swarm_id, worker))
+        self._reserved_polls.pop((swarm_id, worker), None)
         return was_reserved
 
     @property
@@ -211,11 +214,18 @@ class Hub:
 
     def reserve_poll(self, swarm_id: str, worker: str) -> bool:
         # First: a poll that ends after the look at the parked ones finds the reservation.
-        self._reserved_polls.add((swarm_id, worker))
-        if worker in self._parked.get(swarm_id, ()):
+        self._reserved_polls[(swarm_id, worker)] = None
+        polls = self._parked.get(swarm_id, {}).get(worker)
+        if polls:
+            # Of several polls, the last one: the others may be repeats that nobody waits for.
+            acks = list(polls.values())
+            self._reserved_polls[(swarm_id, worker)] = acks[-1] if acks else None
             return True
-        self._reserved_polls.discard((swarm_id, worker))
+        self._reserved_polls.pop((swarm_id, worker), None)
         return False
+
+    def reserved_ack(self, swarm_id: str, worker: str) -> PollAck | None:
+        return None if self.closed else self._reserved_polls.get((swarm_id, worker))
 
     def polling(self, swarm_id: str) -> frozenset[str] | None:
         """The names of the workers whose polls are parked, here or at another server. None if there
@@ -273,9 +283,12 @@ class Hub:
             return
         # An offer that was not made to a poll may be taken over: the store knows whose it is.
         news = RECHECK if self._is_late(event) or not data.get("received", True) else event
-        polls = parked.get(data["worker"], ())
-        for poll in polls:
-            wake(poll, news)
+        polls = parked.get(data["worker"], {})
+        reserved = self._reserved_polls.get((event.swarm_id, data["worker"]))
+        for poll, ack in polls.items():
+            # An attempt that one poll has started is not for the others.
+            is_for_it = not data.get("acknowledged") or (ack is not None and ack == reserved)
+            wake(poll, news if is_for_it else RECHECK)
         if not polls and not data.get("received", True):
             self._offer_to_others(event.swarm_id)
 

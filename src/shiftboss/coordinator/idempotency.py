@@ -214,7 +214,7 @@ def _stored_answer(
     # The name is part of the stored key: a use case that is renamed does not find the answers of
     # its old name, and a repeat that crosses the upgrade runs again.
     report_key = report_digest(f"once {use_case.__name__}", key)
-    request_digest = _digest(_owner(tx.actor) + request.model_dump_json())
+    request_digest = _digest(_owner(tx.actor) + request.content())
     answer: T
     stored = tx.first_answer(request.swarm_id, report_key)
     if stored is not None:

@@ -30,12 +30,15 @@ LEASE_SECONDS_MIN = 5
 LEASE_SECONDS_MAX = 86_400
 PRIORITY_MAX = 1_000
 DEPENDENCIES_MAX = 200
+# Of one add_tasks.
+ADDED_TASKS_MAX = 1_000
 
 WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
 Text = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 Epoch = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+LeaseSeconds = Annotated[int, Field(ge=LEASE_SECONDS_MIN, le=LEASE_SECONDS_MAX)]
 # What a worker says about its contract: it asks for the wrong thing, or nobody can meet it.
 DisputeKind = Literal["wrong", "impossible"]
 DisputeReason = Annotated[
@@ -49,13 +52,34 @@ Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 class BusRequest(Request):
     swarm_id: SwarmId = DEFAULT_SWARM
 
+    def content(self) -> str:
+        """What tells it from another request under the same idempotency key."""
+        return self.model_dump_json()
 
-class AddTaskRequest(BusRequest):
+
+class NewTask(Request):
     bead_id: TaskId
     title: Title
     description: Text = ""
     priority: Priority = 0
     depends_on: Annotated[list[TaskId], Field(max_length=DEPENDENCIES_MAX)] = Field(default=[])
+
+
+class AddTaskRequest(NewTask, BusRequest):
+    """With `submit`, the task is submitted as well."""
+
+    submit: bool = False
+
+    def content(self) -> str:
+        """As servers of 0.2.0 and before write it, so that a repeat may cross the upgrade."""
+        return self.model_dump_json(exclude=None if self.submit else {"submit"})
+
+
+class AddTasksRequest(BusRequest):
+    """A plan, all of it or nothing. Tasks may depend on each other in any order."""
+
+    tasks: Annotated[list[NewTask], Field(min_length=1, max_length=ADDED_TASKS_MAX)]
+    submit: bool = False
 
 
 class TaskRequest(BusRequest):
@@ -81,18 +105,37 @@ class RegisterWorkerRequest(BusRequest):
 
 
 class PollRequest(BusRequest):
+    """With `ack`, the task is acknowledged as it is handed out, with a lease of `lease_seconds`.
+    The same poll, sent again with its idempotency key, gets the same attempt."""
+
     name: WorkerName
     timeout_ms: Milliseconds = POLL_MS_DEFAULT
+    ack: bool = False
+    lease_seconds: LeaseSeconds | None = None
 
 
 class AckRequest(BusRequest):
+    """`lease_seconds` is the length of the lease, as in a heartbeat."""
+
     name: WorkerName
     bead_id: TaskId
     epoch: Epoch | None = None
+    lease_seconds: LeaseSeconds | None = None
 
 
-class DoneRequest(BusRequest):
-    """`commit` and `summary` are for tasks with a handoff, whose commit is verified."""
+class NextTask(Request):
+    """With `poll`, the answer also has the worker's next task, once there is one. The other members
+    are those of poll_task."""
+
+    poll: bool = False
+    timeout_ms: Milliseconds = POLL_MS_DEFAULT
+    ack: bool = False
+    lease_seconds: LeaseSeconds | None = None
+
+
+class DoneRequest(NextTask, BusRequest):
+    """`commit` and `summary` are for tasks with a handoff, whose commit is verified. `poll` needs
+    `name`."""
 
     bead_id: TaskId
     name: WorkerName | None = None
@@ -101,7 +144,9 @@ class DoneRequest(BusRequest):
     summary: Text = ""
 
 
-class TaskFailedRequest(BusRequest):
+class TaskFailedRequest(NextTask, BusRequest):
+    """`poll` needs `name`."""
+
     bead_id: TaskId
     reason: Text = ""
     name: WorkerName | None = None
@@ -117,7 +162,7 @@ class HeartbeatRequest(BusRequest):
     context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
     current_step: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
     epoch: Epoch | None = None
-    lease_seconds: Annotated[int, Field(ge=LEASE_SECONDS_MIN, le=LEASE_SECONDS_MAX)] | None = None
+    lease_seconds: LeaseSeconds | None = None
 
 
 class ResetWorkerRequest(BusRequest):
@@ -175,6 +220,8 @@ class PollAnswer(Answer):
     answers: list[dict[str, Any]] | None = None
     # The result of the worker's claim: the violations, or the receipt.
     verdict: dict[str, Any] | None = None
+    # Set if the poll has acknowledged the task.
+    acknowledged: bool | None = None
 
 
 class SubmitAnswer(Answer):
@@ -200,13 +247,15 @@ class AckAnswer(Answer):
 
 
 class DoneAnswer(Answer):
-    """A task with a handoff also gets its receipt. If `status` is verifying, ask again."""
+    """A task with a handoff also gets its receipt. If `status` is verifying, ask again. `next` is
+    the answer of the poll that the request asked for."""
 
     success: bool
     bead_id: str
     status: str | None = None
     receipt_id: str | None = None
     hint: str | None = None
+    next: PollAnswer | None = None
 
 
 class TaskEndAnswer(Answer):
@@ -215,6 +264,12 @@ class TaskEndAnswer(Answer):
     success: bool
     bead_id: str
     status: str
+
+
+class FailedAnswer(TaskEndAnswer):
+    """`next` is the answer of the poll that the request asked for."""
+
+    next: PollAnswer | None = None
 
 
 class HeartbeatAnswer(Answer):
@@ -341,6 +396,20 @@ class TaskView(Answer):
     review: ReviewView | None = None
     # What keeps an open or queued task from being handed out: pause, answer or budget.
     hold: str | None = None
+
+
+class AddTaskAnswer(TaskView):
+    """`submitted` is the answer of submit_task, if the request asked for it."""
+
+    submitted: SubmitAnswer | None = None
+
+
+class AddTasksAnswer(Answer):
+    """`added` counts the tasks that were not there before. `submitted` are the answers of
+    submit_task, in the order of the request."""
+
+    added: int
+    submitted: list[SubmitAnswer] | None = None
 
 
 class TaskList(Answer):

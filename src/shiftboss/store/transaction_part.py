@@ -13,6 +13,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.notifications.kinds import NOTIFIED
 from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.poll_acks import PollAck
 from shiftboss.rules.tasks.traces import trace_id_of
 from shiftboss.store.monitoring.measures import Measure, Measurement
 
@@ -79,6 +80,10 @@ class ParkedPolls(Protocol):
         from its event, or by asking the store again before it times out."""
         ...
 
+    def reserved_ack(self, swarm_id: str, worker: str) -> PollAck | None:
+        """How the reserved poll acknowledges what it gets; None if its worker does that."""
+        ...
+
 
 class NoParkedPolls:
     is_offline = False
@@ -88,6 +93,9 @@ class NoParkedPolls:
 
     def reserve_poll(self, swarm_id: str, worker: str) -> bool:  # noqa: ARG002
         return False
+
+    def reserved_ack(self, swarm_id: str, worker: str) -> PollAck | None:  # noqa: ARG002
+        return None
 
 
 NO_PARKED_POLLS: Final = NoParkedPolls()

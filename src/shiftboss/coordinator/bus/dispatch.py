@@ -19,8 +19,9 @@ from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.checkpoints import with_instructions
-from shiftboss.rules.tasks.leases import OFFER_MS
+from shiftboss.rules.tasks.leases import OFFER_MS, heartbeat_lease_seconds
 from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.poll_acks import PollAck
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint, next_epoch
 from shiftboss.store.monitoring.measures import Measure
@@ -166,6 +167,9 @@ def assign(
         _take_over(tx, former, now_ms)
     task = _with_answers(tx, task)
     epoch = next_epoch(task, tx.epoch_floor)
+    # The orchestrator tells its worker about the order by itself.
+    received = order is not None or tx.polls.reserve_poll(task.swarm_id, worker.name)
+    ack = _ack_of_poll(tx, task, worker) if order is None and received else None
     tx.save_task(
         task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
     )
@@ -187,9 +191,10 @@ def assign(
         lease_seconds=order.timeout_seconds if order else None,
         spec_path=order.spec_path if order else None,
         contract_version=task.contract_version,
-        # The orchestrator tells its worker about the order by itself.
-        received=order is not None or tx.polls.reserve_poll(task.swarm_id, worker.name),
+        received=received,
     )
+    if ack is not None:
+        assignment = _acknowledged(assignment, ack, now_ms)
     tx.put_assignment(assignment)
     # The event carries the whole answer of a poll, so that a parked poll needs no query. Unless
     # another worker can take the offer over: then the poll has to ask the store.
@@ -201,10 +206,55 @@ def assign(
             "worker": worker.name,
             "received": assignment.received,
             **vars(delivery(tx, task, assignment)),
+            **({"acknowledged": True} if ack is not None else {}),
         },
         task_id=task.task_id,
     )
+    if ack is not None:
+        add_started(tx, assignment, ack, now_ms)
     return assignment
+
+
+def _ack_of_poll(tx: Transaction, task: Task, worker: Worker) -> PollAck | None:
+    """A task with a contract is started by the poll itself, when it has been woken: that takes more
+    than its event."""
+    if task.contract_version is not None:
+        return None
+    return tx.polls.reserved_ack(task.swarm_id, worker.name)
+
+
+def _acknowledged(assignment: Assignment, ack: PollAck, now_ms: int) -> Assignment:
+    started = assignment._replace(
+        state=WorkerState.EXECUTING, lease_seconds=ack.lease_seconds or assignment.lease_seconds
+    )
+    end_ms = now_ms + heartbeat_lease_seconds(started) * 1000
+    return started._replace(lease_expires_at_ms=end_ms)
+
+
+def add_started(
+    tx: Transaction,
+    held: Assignment,
+    ack: PollAck,
+    now_ms: int,
+    further: dict[str, object] | None = None,
+) -> None:
+    """The start belongs to who polled, whoever's request handed the task out."""
+    caller, tx.actor = tx.actor, ack.actor
+    tx.add_event(
+        held.swarm_id,
+        EventKind.TASK_STARTED,
+        now_ms,
+        {
+            "bead_id": held.task_id,
+            "worker": held.worker,
+            "epoch": held.epoch,
+            "lease_expires_at": held.lease_expires_at_ms,
+            **(further or {}),
+        },
+        task_id=held.task_id,
+        report_key=ack.report_key(held.epoch),
+    )
+    tx.actor = caller
 
 
 def _measure_wait(tx: Transaction, task: Task, now_ms: int) -> None:

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import assign, drain, enqueue, leave_queue, take_worker
+from shiftboss.coordinator.bus.polls import answer_view
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.bus.workers import (
-    answer_view,
     is_held_by_server,
     renew_lease,
     wants_checkpoint,

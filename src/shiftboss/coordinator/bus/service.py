@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from shiftboss.coordinator.bus import messages, questions, task_reasons, tasks, workers
-from shiftboss.coordinator.bus.free_workers import FreeWorkers
+from shiftboss.coordinator.bus import adding, messages, questions, task_reasons, tasks, workers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
+from shiftboss.coordinator.bus.waiting_polls import WaitingPolls, poll_end
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.admission import Admissions
-from shiftboss.coordinator.event_hub import Hub, ParkedPoll, wake
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.refusals import note_refusal
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.errors import OwnershipOverlap, RepoBlocked, UnknownTask
+from shiftboss.errors import (
+    OwnershipOverlap,
+    RepoBlocked,
+    UnknownTask,
+)
 from shiftboss.protocol.bus import (
-    POLL_MS_MAX,
     AckAnswer,
     AckRequest,
+    AddTaskAnswer,
     AddTaskRequest,
+    AddTasksAnswer,
+    AddTasksRequest,
     BusRequest,
     BusStatus,
     CancelTaskRequest,
-    Delivery,
     DoneAnswer,
     DoneRequest,
+    FailedAnswer,
     FindTaskRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -49,7 +54,6 @@ from shiftboss.protocol.bus import (
     TaskView,
     WhyAnswer,
 )
-from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.protocol.questions import (
@@ -66,8 +70,6 @@ from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
-
-TIMED_OUT = PollAnswer(task=None, timeout=True)
 
 
 class BusService:
@@ -96,13 +98,10 @@ class BusService:
         self._on_lease = on_lease
         self._verdict_waiters = verdict_waiters
         self._retry_policy = retry_policy
-        self._admissions = admissions
         self._find_task = find_task
         self._everybody_reopens = everybody_reopens
         self._on_step = on_step
-        self._free_workers = FreeWorkers()
-        if not store.shared:
-            hub.listen_to_workers(self._free_workers.on_event)
+        self.waiting_polls = WaitingPolls(store, clock, hub, admissions)
 
     # -- workers
 
@@ -111,52 +110,32 @@ class BusService:
     ) -> Awaitable[RegisterWorkerAnswer]:
         return write_once(self._store, self._clock, workers.register_worker, request, key)
 
-    async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
-        """Wait until there is something for the worker, or its time is over."""
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + min(request.timeout_ms, POLL_MS_MAX) / 1000
-        ask_store = not self._free_workers.take(request.swarm_id, request.name)
-        while True:
-            seconds = ends_at - loop.time()
-            answer = await self._poll_once(request, seconds, ask_store=ask_store)
-            if answer is not None:
-                return answer
-            ask_store = True
-
-    async def _poll_once(
-        self, request: PollRequest, seconds: float, *, ask_store: bool
-    ) -> PollAnswer | None:
-        """Ask the store, then wait. None: the store has to be asked again.
-
-        The poll is parked before the store is asked, so that a task that is handed out in between
-        wakes it.
-        """
-        hub = self._hub
-        parked = hub.park(request.swarm_id, request.name)
-        try:
-            if ask_store:
-                answer = await self._write(workers.poll, request)
-                if answer is not None:
-                    return answer
-            if not parked.done():
-                await _wait(parked, seconds)
-            event = parked.result()
-        finally:
-            is_reserved = hub.unpark(request.swarm_id, request.name, parked)
-            parked.cancel()
-        # A task that was assigned meanwhile goes to another worker when the offer has expired.
-        self._admissions.check()
-        if event is None and is_reserved and not hub.closed:
-            return None  # a task was assigned to this poll at the last moment
-        return _answer_of(event)
+    def poll_task(
+        self, request: PollRequest, key: str | None = None
+    ) -> Coroutine[Any, Any, PollAnswer]:
+        return self.waiting_polls.poll(request, key)
 
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
         return self._write(workers.ack, request, key)
 
     async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
         """A task with a handoff is done when its claim is accepted, which may take a while."""
+        if request.poll:
+            return await self._done_and_poll(request, key)
         outcome = await self._write(workers.done, request, key)
         return await self._await_verdict(outcome) if isinstance(outcome, Claim) else outcome
+
+    async def _done_and_poll(self, request: DoneRequest, key: str | None) -> DoneAnswer:
+        ends_at = poll_end(request.timeout_ms)
+        outcome: DoneAnswer | Claim = await self.waiting_polls.after_report(
+            workers.done_and_poll, request, key, ends_at
+        )
+        if not isinstance(outcome, Claim):
+            return outcome
+        answer = await self._await_verdict(outcome)
+        if not answer.success:
+            return answer
+        return await self.waiting_polls.with_next(answer, request, key, ends_at)
 
     async def _await_verdict(self, claim: Claim) -> DoneAnswer:
         outcome = await self._verdict_waiters.outcome(claim, WAIT_MS_DEFAULT)
@@ -170,8 +149,11 @@ class BusService:
 
     def task_failed(
         self, request: TaskFailedRequest, key: str | None = None
-    ) -> Awaitable[TaskEndAnswer]:
-        return self._write(workers.failed, request, key)
+    ) -> Awaitable[FailedAnswer]:
+        if not request.poll:
+            return self._write(workers.failed, request, key)
+        ends_at = poll_end(request.timeout_ms)
+        return self.waiting_polls.after_report(workers.failed_and_poll, request, key, ends_at)
 
     async def heartbeat(
         self, request: HeartbeatRequest, _key: str | None = None
@@ -210,8 +192,22 @@ class BusService:
 
     # -- tasks
 
-    def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
-        return write_once(self._store, self._clock, tasks.add, request, key)
+    def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[AddTaskAnswer]:
+        if request.submit:
+            return self._add_and_submit(request, key)
+        return write_once(self._store, self._clock, adding.add, request, key)
+
+    async def _add_and_submit(self, request: AddTaskRequest, key: str | None) -> AddTaskAnswer:
+        try:
+            return await write_once(self._store, self._clock, adding.add, request, key)
+        except (OwnershipOverlap, RepoBlocked) as error:
+            await self._note_refusal(request, error)
+            raise
+
+    def add_tasks(
+        self, request: AddTasksRequest, key: str | None = None
+    ) -> Awaitable[AddTasksAnswer]:
+        return write_once(self._store, self._clock, adding.add_all, request, key)
 
     async def submit_task(self, request: TaskRequest, key: str | None = None) -> SubmitAnswer:
         try:
@@ -219,12 +215,17 @@ class BusService:
                 return await write_once(self._store, self._clock, tasks.submit, request, key)
             return await self._submit_with_tracker(request, key, self._find_task)
         except (OwnershipOverlap, RepoBlocked) as error:
-            refusal, now_ms = error, self._clock()
-            await self._store.write(
-                lambda tx: note_refusal(tx, request.swarm_id, request.bead_id, refusal, now_ms),
-                request.swarm_id,
-            )
+            await self._note_refusal(request, error)
             raise
+
+    def _note_refusal(
+        self, request: TaskRequest | AddTaskRequest, error: OwnershipOverlap | RepoBlocked
+    ) -> Awaitable[None]:
+        now_ms = self._clock()
+        return self._store.write(
+            lambda tx: note_refusal(tx, request.swarm_id, request.bead_id, error, now_ms),
+            request.swarm_id,
+        )
 
     async def _submit_with_tracker(
         self, request: TaskRequest, key: str | None, find_task: FindTask
@@ -296,36 +297,3 @@ class BusService:
         return self._store.write(
             lambda tx: use_case(tx, request, *arguments, now_ms), request.swarm_id
         )
-
-
-async def _wait(parked: ParkedPoll, seconds: float) -> None:
-    timer = asyncio.get_running_loop().call_later(seconds, wake, parked, None)
-    try:
-        await parked
-    finally:
-        timer.cancel()
-
-
-_NEWS = frozenset(
-    {
-        EventKind.CLAIM_ACCEPTED.value,
-        EventKind.CI_FAILED.value,
-        EventKind.WORK_PAUSED.value,
-        EventKind.WORK_RESUMED.value,
-        EventKind.BREAKAGE_FOUND.value,
-    }
-)
-
-
-def _answer_of(event: Event | None) -> PollAnswer | None:
-    """The answer that an event contains. None: the store has to be asked, because the worker may be
-    free, or has an answer or a refusal to get."""
-    if event is None:
-        return TIMED_OUT
-    if event.kind == EventKind.TASK_ASSIGNED.value:
-        return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(event.data))
-    if event.kind in _NEWS:
-        return PollAnswer(task=None, verdict={"kind": event.kind, **from_json(event.data)})
-    if event.kind == EventKind.BUS_WORKER_RESET.value:
-        return PollAnswer(task=None, timeout=True, reset=True)
-    return None

@@ -1,4 +1,4 @@
-"""Use cases of tasks: add, submit, retry, cancel, show, list."""
+"""Use cases of tasks: submit, retry, cancel, show, list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from shiftboss.coordinator.bus.dispatch import (
     enqueue,
     free_worker,
     leave_queue,
-    take_swarm,
     take_task,
 )
 from shiftboss.coordinator.bus.withdrawals import withdraw_questions
@@ -18,11 +17,10 @@ from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
-from shiftboss.coordinator.runs.reviews import is_in_review, view
+from shiftboss.coordinator.runs.reviews import view
 from shiftboss.coordinator.swarms.swarms import check_exists
-from shiftboss.errors import Forbidden, InvalidRequest, TaskEnded, TaskExists, UnknownTask
+from shiftboss.errors import Forbidden, TaskEnded, UnknownTask
 from shiftboss.protocol.bus import (
-    AddTaskRequest,
     CancelTaskRequest,
     ReviewView,
     SubmitAnswer,
@@ -45,7 +43,6 @@ from shiftboss.rules.tasks.tasks import (
     bus_status,
     check_can_submit,
     is_ended,
-    is_reserved,
     was_submitted,
 )
 from shiftboss.store.port import Transaction
@@ -54,88 +51,6 @@ from shiftboss.store.transaction_part import Foreseen
 # More swarms with a task of the same id are not listed.
 SWARMS_OF_TASK_MAX = 50
 QUESTIONS_READ_MAX = 200
-
-
-def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
-    """Add a task, which is handed out once it is submitted. A repeat changes nothing."""
-    tx.foresee(Foreseen.ADD, request.swarm_id, request.bead_id)
-    take_swarm(tx, request.swarm_id, now_ms)
-    depends_on = sorted(set(request.depends_on))
-    _check_new(tx, request, depends_on)
-    existing_task = tx.task(request.swarm_id, request.bead_id)
-    if existing_task is not None:
-        _check_same(tx, existing_task, request, depends_on)
-        return _view(tx, existing_task)
-    unfinished = [
-        dependency
-        for dependency in depends_on
-        if (task := tx.task(request.swarm_id, dependency))
-        and (task.status != "done" or is_in_review(tx, task))
-    ]
-    task = Task(
-        swarm_id=request.swarm_id,
-        task_id=request.bead_id,
-        title=request.title,
-        description=request.description,
-        priority=request.priority,
-        status="open",
-        waits_for=len(unfinished),
-        queue_number=None,
-        epoch=0,
-        worker=None,
-        checkpoint=None,
-        last_error=None,
-        created_at_ms=now_ms,
-        updated_at_ms=now_ms,
-    )
-    tx.add_task(task, depends_on)
-    tx.add_event(
-        request.swarm_id,
-        EventKind.TASK_ADDED,
-        now_ms,
-        {
-            "bead_id": task.task_id,
-            "title": task.title,
-            "depends_on": depends_on,
-            "priority": task.priority,
-        },
-        task_id=task.task_id,
-    )
-    return _view(tx, task)
-
-
-def _check_new(tx: Transaction, request: AddTaskRequest, depends_on: list[str]) -> None:
-    if is_reserved(request.bead_id):
-        raise InvalidRequest(
-            "bead_id: packet-N is reserved for packets; choose another id", field="bead_id"
-        )
-    if request.bead_id in depends_on:
-        raise InvalidRequest("depends_on: a task cannot depend on itself", field="depends_on")
-    # Dependencies must exist already, so there can be no cycle.
-    for dependency in depends_on:
-        task = tx.task(request.swarm_id, dependency)
-        if task is None:
-            raise UnknownTask(dependency, field="depends_on")
-        if task.status == "cancelled":
-            raise InvalidRequest(
-                f"depends_on: {dependency} is cancelled",
-                field="depends_on",
-                hint="leave it out, or depend on another task",
-            )
-
-
-def _check_same(
-    tx: Transaction, task: Task, request: AddTaskRequest, depends_on: list[str]
-) -> None:
-    requested = (request.title, request.description, request.priority, depends_on)
-    stored_dependencies = tx.dependencies(task.swarm_id, task.task_id)
-    stored = (task.title, task.description, task.priority, stored_dependencies)
-    if stored != requested:
-        raise TaskExists(
-            f"task {task.task_id} exists with other settings",
-            field="bead_id",
-            hint="choose another id",
-        )
 
 
 def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
@@ -150,12 +65,31 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _held_already(held)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
+    return _submit_open(tx, task, now_ms)
+
+
+def submit_added(tx: Transaction, task: Task, now_ms: int) -> SubmitAnswer:
+    """Submit a task that was just added. If it was there before, the request is a repeat, and the
+    task may even have ended since."""
+    if task.status == "open":
+        return _submit_open(tx, task, now_ms)
+    held = tx.assignment(task.swarm_id, task.task_id)
+    if task.status == "active" and held is not None:
+        return _held_already(held)
+    if task.status == "queued":
+        return _waiting(tx, task, tx.queue_position(task))
+    return SubmitAnswer(
+        dispatched=False, worker=task.worker, bead_id=task.task_id, status=task.status
+    )
+
+
+def _submit_open(tx: Transaction, task: Task, now_ms: int) -> SubmitAnswer:
     check_has_lock(tx, task)
     reserve_if_released(tx, task, now_ms)
     if task.contract_version is not None:
         tx.drop_spawn_refusal(task.swarm_id, task.task_id)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
-    worker = choose_worker(tx, request.swarm_id) if ready else None
+    worker = choose_worker(tx, task.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
         return SubmitAnswer(
@@ -315,7 +249,7 @@ def _take_back(
 
 def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
     check_exists(tx, swarm_id)
-    return _view(tx, _existing_task(tx, swarm_id, task_id))
+    return task_view(tx, _existing_task(tx, swarm_id, task_id))
 
 
 def find(tx: Transaction, task_id: str) -> SwarmsOfTask:
@@ -335,7 +269,7 @@ def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     check_exists(tx, swarm_id)
     tasks = tx.tasks_after(swarm_id, after, limit)
     return TaskList(
-        tasks=[_view(tx, task) for task in tasks],
+        tasks=[task_view(tx, task) for task in tasks],
         next_after=tasks[-1].task_id if len(tasks) == limit else None,
     )
 
@@ -347,7 +281,7 @@ def _existing_task(tx: Transaction, swarm_id: str, task_id: str) -> Task:
     return task
 
 
-def _view(tx: Transaction, task: Task) -> TaskView:
+def task_view(tx: Transaction, task: Task) -> TaskView:
     assignment = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     landing = _landing(tx, task)
     return TaskView(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from shiftboss.coordinator.bus.dispatch import (
-    delivery,
     drain,
     end_attempt,
     enqueue,
-    take_over_offer,
-    take_polling_worker,
     take_swarm,
     take_task,
     take_worker,
 )
+from shiftboss.coordinator.bus.polls import answers_for, make_available, poll, renew
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import attempt_of
@@ -31,9 +28,9 @@ from shiftboss.protocol.bus import (
     BusStatus,
     DoneAnswer,
     DoneRequest,
+    FailedAnswer,
     HeartbeatAnswer,
     HeartbeatRequest,
-    PollAnswer,
     PollRequest,
     ReasonView,
     RegisterWorkerAnswer,
@@ -41,19 +38,17 @@ from shiftboss.protocol.bus import (
     ResetAnswer,
     ResetWorkerRequest,
     StatusRequest,
-    TaskEndAnswer,
     TaskFailedRequest,
     WorkerInfo,
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
-from shiftboss.rules.tasks.leases import heartbeat_lease_seconds
+from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.lifecycle import can_move
 from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.poll_acks import PollAck
 from shiftboss.rules.tasks.tasks import (
-    Question,
     Worker,
     bus_status,
     check_can_ack,
@@ -62,7 +57,6 @@ from shiftboss.rules.tasks.tasks import (
     check_is_for,
 )
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
-from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
 from shiftboss.store.transaction_part import Foreseen
 
@@ -80,56 +74,9 @@ def register_worker(
         drain(tx, request.swarm_id, now_ms)
         message = "Registered"
     else:
-        _make_available(tx, taken.worker, taken.assignment, now_ms)
+        make_available(tx, taken.worker, taken.assignment, now_ms)
         message = "Already registered"
     return RegisterWorkerAnswer(success=True, worker=request.name, message=message)
-
-
-def _make_available(
-    tx: Transaction, worker: Worker, held: Assignment | None, now_ms: int
-) -> Assignment | None:
-    """A request from a worker that let an offer expire, or that waits with a full context: it can
-    take a task again. What it holds afterwards."""
-    waiting = held is not None and held.state is WorkerState.WAITING
-    if worker.available and not waiting:
-        return held
-    tx.put_worker(worker._replace(available=True, task_id=None if waiting else worker.task_id))
-    drain(tx, worker.swarm_id, now_ms)
-    return take_worker(tx, worker.swarm_id, worker.name)[1]
-
-
-def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
-    """What there is for the worker now; None if it has to wait.
-
-    A task that was not acknowledged is delivered again, with a new offer. A free worker takes over
-    an offer that no poll has received.
-    """
-    tx.foresee(Foreseen.POLL, request.swarm_id, name=request.name)
-    worker, held, may_have_offers = take_polling_worker(tx, request.swarm_id, request.name)
-    assignment = _make_available(tx, worker, held, now_ms)
-    if assignment is None and may_have_offers:
-        assignment = take_over_offer(tx, worker, now_ms)
-    if assignment is None:
-        return None
-    if assignment.state is WorkerState.ASSIGNED:
-        if assignment.updated_at_ms != now_ms or not assignment.received:
-            _measure_delivery(tx, assignment, now_ms)
-            assignment = _renew(tx, assignment._replace(received=True), now_ms)
-        task = held_task(tx, assignment)
-        return PollAnswer(task=delivery(tx, task, assignment))
-    answers = _answers(tx, assignment)
-    for answer in answers:
-        _note_delivery(tx, assignment, answer["question_id"], now_ms)
-    verdict = _take_refusal(tx, assignment, now_ms)
-    if not answers and verdict is None:
-        return None
-    return PollAnswer(task=None, answers=answers or None, verdict=verdict)
-
-
-def _measure_delivery(tx: Transaction, offer: Assignment, now_ms: int) -> None:
-    """The first poll that receives it. A parked one has received it with the assignment."""
-    if not offer.received:
-        tx.measure(Measure.DELIVERY_WAIT, (now_ms - offer.registered_at_ms) / 1000)
 
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
@@ -152,8 +99,12 @@ def _start(
     now_ms: int,
 ) -> dict[str, Any]:
     check_epoch(assignment, request.epoch)
-    started_attempt = assignment._replace(state=WorkerState.EXECUTING, received=True)
-    held = _renew(tx, started_attempt, now_ms)
+    started_attempt = assignment._replace(
+        state=WorkerState.EXECUTING,
+        received=True,
+        lease_seconds=request.lease_seconds or assignment.lease_seconds,
+    )
+    held = renew(tx, started_attempt, now_ms)
     started = {
         "bead_id": request.bead_id,
         "worker": request.name,
@@ -187,6 +138,42 @@ def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) ->
     return DoneAnswer(success=True, bead_id=request.bead_id)
 
 
+E = TypeVar("E", DoneAnswer, FailedAnswer)
+
+
+class Ended(NamedTuple, Generic[E]):
+    """A report that has ended an attempt, whose worker waits for the next task."""
+
+    answer: E
+
+
+def done_and_poll(
+    tx: Transaction, request: DoneRequest, key: str | None, ack: PollAck | None, now_ms: int
+) -> DoneAnswer | Claim | Ended[DoneAnswer]:
+    """Report the task done, and take the next one if there is one now."""
+    answer = done(tx, request, key, now_ms)
+    return answer if isinstance(answer, Claim) else _with_next(tx, request, answer, ack, now_ms)
+
+
+def failed_and_poll(
+    tx: Transaction, request: TaskFailedRequest, key: str | None, ack: PollAck | None, now_ms: int
+) -> FailedAnswer | Ended[FailedAnswer]:
+    answer = failed(tx, request, key, now_ms)
+    return _with_next(tx, request, answer, ack, now_ms)
+
+
+def _with_next(
+    tx: Transaction,
+    request: DoneRequest | TaskFailedRequest,
+    answer: E,
+    ack: PollAck | None,
+    now_ms: int,
+) -> E | Ended[E]:
+    assert request.name is not None, "the service has checked it"
+    polled = poll(tx, PollRequest(swarm_id=request.swarm_id, name=request.name), ack, now_ms)
+    return Ended(answer) if polled is None else answer.model_copy(update={"next": polled})
+
+
 def _claim(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> Claim:
     claim_request = SwarmCompleteRequest(
         swarm_id=request.swarm_id,
@@ -201,13 +188,13 @@ def _claim(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) 
 
 def failed(
     tx: Transaction, request: TaskFailedRequest, key: str | None, now_ms: int
-) -> TaskEndAnswer:
+) -> FailedAnswer:
     _, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     report_key = report_digest("failed", key)
     if bus_report(tx, request, report_key) is None:
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
         fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
-    return TaskEndAnswer(success=True, bead_id=request.bead_id, status="failed")
+    return FailedAnswer(success=True, bead_id=request.bead_id, status="failed")
 
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
@@ -228,7 +215,7 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
         epoch=held.epoch if held else None,
         lease_expires_at=held.lease_expires_at_ms if held else None,
         checkpoint_requested=held is not None and wants_checkpoint(held, request.context_usage),
-        answers=_answers(tx, held) if held else [],
+        answers=answers_for(tx, held) if held else [],
         paused=_paused(tx, held) if held else None,
     )
 
@@ -268,7 +255,7 @@ def renew_lease(
     if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or is_held_by_server(held):
         tx.save_lease(held._replace(updated_at_ms=now_ms))
         return held
-    return _renew(tx, held, now_ms)
+    return renew(tx, held, now_ms)
 
 
 def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
@@ -326,58 +313,3 @@ def _worker_view(
         current_task=worker.task_id if status == "executing" else None,
         idle_seconds=max(idle_ms, 0) // 1000,
     )
-
-
-def _renew(tx: Transaction, assignment: Assignment, now_ms: int) -> Assignment:
-    end_ms = now_ms + heartbeat_lease_seconds(assignment) * 1000
-    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=end_ms)
-    tx.save_lease(renewed)
-    return renewed
-
-
-def _take_refusal(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
-    """Deliver the refusal of a claim whose worker did not wait for it, once."""
-    refused = claims.undelivered_refusal(tx, assignment)
-    if refused is None:
-        return None
-    tx.mark_verdict_delivered(refused, now_ms)
-    violations = json.loads(refused.verdict or "{}").get("violations", [])
-    return {
-        "kind": EventKind.CLAIM_REFUSED.value,
-        **claims.event_data(refused),
-        "violations": violations[:VIOLATIONS_TOLD_MAX],
-    }
-
-
-def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
-    """Delivered again until the next report shows that the worker has continued."""
-    questions = tx.undelivered_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
-    return [answer_view(question) for question in questions]
-
-
-def _note_delivery(tx: Transaction, held: Assignment, question_id: int, now_ms: int) -> None:
-    """Add an event when an answer is polled for the first time. A heartbeat does not count: it may
-    be sent on behalf of an agent that does not see its response."""
-    report_key = report_digest("answer_delivered", f"{question_id} {held.epoch}")
-    if tx.event_of_report(held.swarm_id, held.task_id, report_key) is None:
-        tx.add_event(
-            held.swarm_id,
-            EventKind.ANSWER_DELIVERED,
-            now_ms,
-            {
-                "question_id": question_id,
-                "bead_id": held.task_id,
-                "worker": held.worker,
-                "epoch": held.epoch,
-            },
-            task_id=held.task_id,
-            report_key=report_key,
-        )
-
-
-def answer_view(question: Question) -> dict[str, Any]:
-    return {
-        "question_id": question.question_id,
-        "question": question.question,
-        "answer": question.answer,
-    }

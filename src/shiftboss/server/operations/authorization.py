@@ -29,6 +29,7 @@ SWARM_FIELD: Final = "swarm_id"
 TASK_FIELD: Final = "bead_id"
 PACKET_FIELD: Final = "packet_id"
 MESSAGE_FIELD: Final = "message"
+POLL_FIELD: Final = "poll"
 WORKER_FIELDS: Final = ("name", "worker_name", "verifier", "packet_name")
 # The orchestrator sends these, not a worker.
 ASSIGN_PERMISSION: Final = Permission.STEER
@@ -42,6 +43,7 @@ class _Names(NamedTuple):
     packet: bool
     message: bool
     worker: str | None
+    poll: bool
 
 
 @cache
@@ -54,6 +56,7 @@ def _names(request: type[Request]) -> _Names:
         PACKET_FIELD in fields,
         MESSAGE_FIELD in fields and issubclass(request, MessageRequest),
         worker,
+        POLL_FIELD in fields,
     )
 
 
@@ -122,6 +125,8 @@ def _limit_swarm(
 def _limit_task(
     actor: Actor, request: Request, names: _Names, reads: bool, additions: dict[str, object]
 ) -> None:
+    if names.poll and getattr(request, POLL_FIELD):
+        raise _not_about_one_task(actor, POLL_FIELD)
     if names.packet:
         check_task(actor, packet_task_id(getattr(request, PACKET_FIELD)), PACKET_FIELD)
     elif names.task and getattr(request, TASK_FIELD) is None:
@@ -132,12 +137,16 @@ def _limit_task(
         _check_message_member(actor, request)
     elif not reads:
         # Such as a poll, which takes the next task, whichever that is.
-        raise Forbidden(
-            f"the token of {actor.name} is limited to the task {actor.task_id}, and this request "
-            "is not about one task",
-            field="Authorization",
-            hint="whoever started this worker takes the tasks for it; report on the task instead",
-        )
+        raise _not_about_one_task(actor, "Authorization")
+
+
+def _not_about_one_task(actor: Actor, field: str) -> Forbidden:
+    return Forbidden(
+        f"the token of {actor.name} is limited to the task {actor.task_id}, and this request "
+        "is not about one task",
+        field=field,
+        hint="whoever started this worker takes the tasks for it; report on the task instead",
+    )
 
 
 def _limit_worker(

@@ -36,7 +36,8 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.PollRequest,
         bus.PollAnswer,
         BusService.poll_task,
-        "Wait for a task, at most timeout_ms. Acknowledge the task with ack_task.",
+        "Wait for a task, at most timeout_ms. Acknowledge the task with ack_task, or at once with "
+        "ack.",
         Permission.WORK,
         waits=True,
     ),
@@ -58,16 +59,18 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.DoneRequest,
         bus.DoneAnswer,
         BusService.worker_done,
-        "Report that the task is done. If it has a handoff, the server verifies the commit first.",
+        "Report that the task is done. If it has a handoff, the server verifies the commit first. "
+        "With poll, wait for the next task.",
         Permission.WORK,
         waits=True,
     ),
     "task_failed": Operation(
         bus.TaskFailedRequest,
-        bus.TaskEndAnswer,
+        bus.FailedAnswer,
         BusService.task_failed,
-        "Report that the task failed, with the reason.",
+        "Report that the task failed, with the reason. With poll, wait for the next task.",
         Permission.WORK,
+        waits=True,
     ),
     "get_status": Operation(
         bus.StatusRequest,
@@ -101,9 +104,16 @@ BUS_OPERATIONS: dict[str, Operation] = {
     ),
     "add_task": Operation(
         bus.AddTaskRequest,
-        bus.TaskView,
+        bus.AddTaskAnswer,
         BusService.add_task,
-        "Add a task. Submit it when it may start.",
+        "Add a task. Submit it when it may start, or at once with submit.",
+        Permission.SPAWN,
+    ),
+    "add_tasks": Operation(
+        bus.AddTasksRequest,
+        bus.AddTasksAnswer,
+        BusService.add_tasks,
+        "Add up to 1,000 tasks, all of them or none, and submit them with submit.",
         Permission.SPAWN,
     ),
     "cancel_task": Operation(
