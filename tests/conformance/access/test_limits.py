@@ -194,6 +194,10 @@ def test_a_token_for_a_task_takes_no_other_task(server: InProcessServer, of_task
         server.bus("register_worker", of_task, name="w9"),
     ):
         assert_limited(reply, "Authorization")
+    for report in ("worker_done", "task_failed"):
+        reply = server.bus(report, of_task, bead_id="T1", name="w1", poll=True, timeout_ms=0)
+        assert_limited(reply, "poll")
+    assert server.bus("show_task", bead_id="T1", swarm_id="own").answer["status"] == "active"
 
 
 def test_a_heartbeat_without_a_task_renews_the_task_of_the_token(
@@ -304,7 +308,8 @@ def test_tools_are_limited_like_requests(
 # What a request may name beside the swarm, the task and the worker, and why that gives no way out.
 _HARMLESS = {
     "of the own swarm, and only for roles that are not limited to a task or a worker": "question_id"
-    " depends_on dependencies_completed epic_id merges token_id workers",
+    " depends_on dependencies_completed epic_id merges token_id workers tasks",
+    "checked by `authorization.py` itself: a token for a task cannot poll": "poll ack",
     "positions in lists of the own swarm, or of lists that are filtered": "after before limit"
     " only_open bead_ids as_of at kinds tail",
     "limited to the own swarm by the service": "all_swarms",

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from shiftboss.coordinator.bus import tasks, workers
+from shiftboss.coordinator.bus import adding, polls, tasks, workers
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.bus import (
     AckRequest,
@@ -52,7 +52,7 @@ def round_trips(session: PostgresSession, *use_cases: Callable[[Transaction], ob
 
 def add(task_id: str) -> Callable[[Transaction], object]:
     request = AddTaskRequest(swarm_id=SWARM, bead_id=task_id, title="Task")
-    return lambda tx: tasks.add(tx, request, NOW_MS)
+    return lambda tx: adding.add(tx, request, NOW_MS)
 
 
 def submit(task_id: str) -> Callable[[Transaction], object]:
@@ -61,7 +61,7 @@ def submit(task_id: str) -> Callable[[Transaction], object]:
 
 
 def poll() -> Callable[[Transaction], object]:
-    return lambda tx: workers.poll(tx, PollRequest(swarm_id=SWARM, name="w"), NOW_MS)
+    return lambda tx: polls.poll(tx, PollRequest(swarm_id=SWARM, name="w"), None, NOW_MS)
 
 
 def ack(task_id: str) -> Callable[[Transaction], object]:
