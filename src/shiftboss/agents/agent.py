@@ -89,6 +89,8 @@ class Agent:
     # The program that is looked for on the PATH, and how to install it.
     program: ClassVar[str] = ""
     install_command: ClassVar[str] = ""
+    # Whose models it uses, by the names of OpenTelemetry; empty if that is up to its settings.
+    provider: ClassVar[str] = ""
     # Whether the agent gets our MCP tools, and so can claim its work and ask for files itself.
     has_tools: ClassVar[bool] = True
     # The member that every report in the agent's output has. Lines without it are for people.

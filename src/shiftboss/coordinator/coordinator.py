@@ -46,6 +46,7 @@ from shiftboss.coordinator.duties.supervision import Duty, DutyGroup
 from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.timer import Timer
+from shiftboss.coordinator.duties.trace_export import SpanSink, TraceExport
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
@@ -95,14 +96,15 @@ class Coordinator:
         notify: SettingsSource | None = None,
         state_folder: Path | None = None,
         name: str | None = None,
+        spans: SpanSink | None = None,
     ) -> None:
         """Without a `clock`, the time is that of the database, if servers share it, else that of
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
         it is the stored one, or that of the `policy_file`. `notify` has the channels of
-        notifications; without it, nobody is notified. In the `state_folder`,
-        the runs of this machine keep what their agents print. `name` is that of this server, where
-        several share the store; one of its own if nothing is given."""
+        notifications; without it, nobody is notified. In the `state_folder`, the runs of this
+        machine keep what their agents print. `name` is that of this server, where several share the
+        store; one of its own if nothing is given. `spans` gets those of tasks, if traces are on."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -128,6 +130,7 @@ class Coordinator:
         )
         self._swarm_completion = SwarmCompletion(store, self.clock, self.hub, elapsed)
         self.after_commit = AfterCommit(self._leading, self.hub, effects, self._leading.leads)
+        self.traces = spans and TraceExport(self._leading, self.clock, self.hub, spans)
         retry_policy, spawning = retry_policy or RetryPolicy(), spawning or SpawnPolicy()
         self._make_services(lease_reaper, retry_policy, spawning, find_task)
         self._make_server_services(state_folder, notify)
@@ -208,6 +211,8 @@ class Coordinator:
             self.after_commit,
             self.notifications.notifier,
         ]
+        if self.traces is not None:
+            duties.append(self.traces)
         if store.shared and self.database_clock is not None:
             duties.append(self.database_clock)
         if self._verifier is not None:
@@ -289,6 +294,8 @@ class Coordinator:
         self._exit.push_async_callback(self.evidence.close)
         self._exit.push_async_callback(self.notifications.channels.close)
         self._exit.push_async_callback(self._flush_notifications)
+        if self.traces is not None:
+            self._exit.push_async_callback(self.traces.flush)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._set_clock()
         await self.settings.read()
@@ -341,6 +348,8 @@ class Coordinator:
         self.hub.recheck()
         self.after_commit.catch_up()
         self.notifications.notifier.catch_up()
+        if self.traces is not None:
+            self.traces.catch_up()
         self.board.changes.reload()
         self._swarm_completion.catch_up()
 

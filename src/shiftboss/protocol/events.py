@@ -30,6 +30,7 @@ class EventKind(StrEnum):
     TASK_REOPENED = "task_reopened"
     TASK_WITHDRAWN = "task_withdrawn"
     ATTEMPT_ENDED = "attempt_ended"
+    AGENT_RUN_ENDED = "agent_run_ended"
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"
     QUESTION_ANSWERED = "question_answered"

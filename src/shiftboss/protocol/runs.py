@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerName
-from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Request
 from shiftboss.protocol.handoff_requests import BranchName, Operator, Reason
 
 # Totals are counted in millionths of a dollar, as integers that every language can represent.
@@ -21,14 +21,42 @@ DollarLimit = Annotated[float, Field(gt=0, le=DOLLARS_MAX, allow_inf_nan=False)]
 UntilMs = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 # Landed commits are named in full, so that they are unambiguous.
 FullCommit = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{40}$")]
+AgentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+# By itself, with an error, or ended by the run: why.
+AgentRunEnd = Literal[
+    "ended",
+    "failed",
+    "context",
+    "quota",
+    "permission",
+    "budget",
+    "timeout",
+    "lost",
+    "denials",
+    "stopped",
+]
 CommitPrefix = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{7,40}$")]
+
+
+class AgentRun(Request):
+    """A process of an agent that has ended, and how. `provider` is that of its models, by the names
+    of OpenTelemetry."""
+
+    agent: AgentName
+    provider: AgentName | None = None
+    model: (
+        Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)] | None
+    ) = None
+    duration_ms: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+    ended: AgentRunEnd
 
 
 class ReportUsageRequest(BusRequest):
     """The total usage of one process of an attempt so far. A later report replaces an earlier one.
 
     `process` numbers the processes of the attempt. `input_tokens` does not count tokens read from a
-    cache. `dollars` is left out if the price is unknown.
+    cache. `dollars` is left out if the price is unknown. `run` comes with the last report of a
+    process, when it has ended.
     """
 
     bead_id: TaskId
@@ -39,6 +67,7 @@ class ReportUsageRequest(BusRequest):
     output_tokens: Tokens = 0
     cached_tokens: Tokens = 0
     dollars: Dollars | None = None
+    run: AgentRun | None = None
 
 
 class UsageTotals(Answer):

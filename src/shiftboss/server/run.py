@@ -53,6 +53,7 @@ from shiftboss.server.listening import (
     local_address_of,
     refuse_without_token,
 )
+from shiftboss.server.otlp import OtlpSink, otlp_sink
 from shiftboss.server.reloading import (
     CertificateReload,
     Reload,
@@ -256,6 +257,7 @@ def _app(
         spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
         notify=SettingsSource(folder, desktop=settings.desktop_notifications),
         state_folder=folder,
+        spans=_spans(settings),
     )
     app = App(
         coordinator,
@@ -279,6 +281,13 @@ def _app(
         what: path for what, path in folders.items() if path is not None
     }
     return app
+
+
+def _spans(settings: ServerSettings) -> OtlpSink | None:
+    """Raises CannotTrace."""
+    if settings.traces is False:
+        return None
+    return otlp_sink(os.environ, required=bool(settings.traces))
 
 
 def _key_file(settings: ServerSettings) -> Path | None:

@@ -69,6 +69,8 @@ class ServerSettings(NamedTuple):
     behind_proxy: Sequence[str] = ()
     # Notify the desktop that the server was started from, if there are no settings for that.
     desktop_notifications: bool = False
+    # Export traces; None: if the variables of OpenTelemetry name a collector.
+    traces: bool | None = None
     # For tests: the seconds of the phases of a connection.
     phase_seconds: Mapping[str, float] | None = None
     # For tests. The replies are the same with and without the fast path, which is on by default.

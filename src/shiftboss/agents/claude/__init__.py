@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class Claude(Agent):
     kind = "claude"
     program = "claude"
+    provider = "anthropic"
     install_command = "npm install --global @anthropic-ai/claude-code"
     hooks = MappingProxyType({"pre-tool-use": ToolHook(), "stop": StopHook()})
     traces = (".claude", ".mcp.json", "CLAUDE.md")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Codex(Agent):
     kind = "codex"
     program = "codex"
+    provider = "openai"
     install_command = "npm install --global @openai/codex"
     hooks = MappingProxyType({"codex-pre-tool-use": ToolHook(), "codex-stop": StopHook()})
     traces = (".codex",)

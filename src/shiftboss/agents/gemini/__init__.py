@@ -28,6 +28,7 @@ class GeminiStopHook(StopHook):
 class Gemini(Agent):
     kind = "gemini"
     program = "gemini"
+    provider = "gcp.gemini"
     install_command = "npm install --global @google/gemini-cli"
     hooks = MappingProxyType(
         {"gemini-before-tool": GeminiToolHook(), "gemini-after-agent": GeminiStopHook()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm, take_task
+from shiftboss.coordinator.idempotency import report_digest
 from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch
@@ -86,7 +87,9 @@ def over_view(totals: Totals, budget: BudgetRecord | None) -> OverBudget | None:
 def report(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> UsageAnswer:
     """Record the usage of a process, even if its attempt has ended: it was spent."""
     _check_attempt(tx, request)
-    _add(tx, request, now_ms)
+    if request.run is None or _has_usage(request):
+        _add(tx, request, now_ms)
+    _add_run(tx, request, now_ms)
     for task_id in (request.bead_id, WHOLE_SWARM):
         _hold_if_used_up(tx, request.swarm_id, task_id, now_ms, report=request)
     swarm_id = request.swarm_id
@@ -127,6 +130,38 @@ def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
     for task_id in (usage.task_id, WHOLE_SWARM):
         totals = tx.usage_totals(usage.swarm_id, task_id)
         tx.put_usage_totals(usage.swarm_id, task_id, budgets.add_usage(totals, previous, usage))
+
+
+def _has_usage(request: ReportUsageRequest) -> bool:
+    """Some agents do not say what they use: that is not a use of nothing."""
+    counted = (request.input_tokens, request.output_tokens, request.cached_tokens, request.dollars)
+    return any(counted)
+
+
+def _add_run(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
+    """Once for each process: the report may come again."""
+    swarm_id, task_id, run = request.swarm_id, request.bead_id, request.run
+    if run is None:
+        return
+    key = report_digest("agent_run", f"{request.epoch}.{request.process}")
+    if tx.event_of_report(swarm_id, task_id, key) is not None:
+        return
+    usage = {"input_tokens", "output_tokens", "cached_tokens", "dollars"}
+    tx.add_event(
+        swarm_id,
+        EventKind.AGENT_RUN_ENDED,
+        now_ms,
+        {
+            "bead_id": task_id,
+            "worker": request.name,
+            "epoch": request.epoch,
+            "process": request.process,
+            **run.model_dump(),
+            **request.model_dump(include=usage),
+        },
+        task_id=task_id,
+        report_key=key,
+    )
 
 
 def _measure(tx: Transaction, added: Totals) -> None:

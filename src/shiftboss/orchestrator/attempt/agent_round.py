@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.agents.agent import REFUSED
 from shiftboss.agents.output_events import (
@@ -22,7 +23,7 @@ from shiftboss.agents.output_events import (
     Usage,
 )
 from shiftboss.agents.output_lines import brief
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits
@@ -75,6 +76,14 @@ def step_text(doing: str) -> str:
     return printable_line(doing)[:STEP_CHARACTERS_MAX]
 
 
+class LaunchedAgent(NamedTuple):
+    """Which agent works in the round, whose models it uses, and the model it was given."""
+
+    kind: str
+    provider: str
+    model: str | None
+
+
 class AgentRound:
     """`lost` is set when the server has ended the attempt."""
 
@@ -86,7 +95,9 @@ class AgentRound:
         totals: AttemptTotals,
         lost: asyncio.Event,
         worker: str,
+        launched: LaunchedAgent,
     ) -> None:
+        self._launched = launched
         self._run = run
         self._task = task
         self._reader = reader
@@ -105,6 +116,18 @@ class AgentRound:
 
     async def run(self, process: AgentProcess, seconds: float) -> RoundEnd:
         """Returns when the agent has exited, or had to be ended."""
+        began, ended = time.monotonic(), "stopped"
+        try:
+            end = await self._until_end(process, seconds)
+            ended = "failed" if end.cause == "ended" and not end.ok else end.cause
+        finally:
+            milliseconds = round((time.monotonic() - began) * 1000)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_USAGE_SECONDS):
+                    await self._report_run(ended, milliseconds)
+        return end
+
+    async def _until_end(self, process: AgentProcess, seconds: float) -> RoundEnd:
         reading = asyncio.create_task(self._read(process))
         losing = asyncio.create_task(self._lost.wait())
         reporting = asyncio.create_task(self._report_usage_until_exceeded())
@@ -126,9 +149,6 @@ class AgentRound:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await process.end(GRACE_SECONDS)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_USAGE_SECONDS):
-                    await self._report_usage()
 
     async def _wait_for_exit_if_done(self, reading: asyncio.Task[RoundEnd]) -> None:
         """If the work was accepted, let the agent exit by itself, so that its cost is known."""
@@ -201,17 +221,7 @@ class AgentRound:
         if self._usage == Usage():
             return None
         try:
-            answer = await self._run.client.call(
-                "report_usage",
-                bead_id=self._task.bead_id,
-                name=self._worker,
-                epoch=self._task.epoch,
-                process=self._totals.process,
-                input_tokens=self._usage.input_tokens,
-                output_tokens=self._usage.output_tokens,
-                cached_tokens=self._usage.cached_tokens,
-                dollars=self._usage.dollars,
-            )
+            answer = await self._run.client.call("report_usage", **self._usage_report())
         except ShiftbossError:
             return None  # the attempt is over; the heartbeats notice it too
         self._row.tokens, self._row.dollars = answer["task"]["tokens"], answer["task"]["dollars"]
@@ -220,6 +230,34 @@ class AgentRound:
             return None
         message = f"the {over['scope']}'s budget of {over['limit']:g} {over['unit']} is used up"
         return RoundEnd("budget", False, message)
+
+    def _usage_report(self) -> dict[str, Any]:
+        return {
+            "bead_id": self._task.bead_id,
+            "name": self._worker,
+            "epoch": self._task.epoch,
+            "process": self._totals.process,
+            "input_tokens": self._usage.input_tokens,
+            "output_tokens": self._usage.output_tokens,
+            "cached_tokens": self._usage.cached_tokens,
+            "dollars": self._usage.dollars,
+        }
+
+    async def _report_run(self, ended: str, duration_ms: int) -> None:
+        """The last usage, and that the process has ended. Both count after the attempt, too."""
+        run = {
+            "agent": self._launched.kind,
+            "provider": self._launched.provider or None,
+            "model": self._launched.model,
+            "duration_ms": duration_ms,
+            "ended": ended,
+        }
+        try:
+            await self._run.client.call("report_usage", **self._usage_report(), run=run)
+        except InvalidRequest:
+            await self._report_usage()  # the server is of a version without runs
+        except ShiftbossError:
+            return
 
     async def _check_context(self, usage: Usage) -> RoundEnd | None:
         """The server decides when the context is so full that the task is handed over."""

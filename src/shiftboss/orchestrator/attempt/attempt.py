@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from shiftboss.defaults import OUTPUT_LOG
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
-from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
+from shiftboss.orchestrator.attempt.agent_round import (
+    AgentRound,
+    AttemptTotals,
+    LaunchedAgent,
+    RoundEnd,
+)
 from shiftboss.orchestrator.attempt.agent_token import (
     AgentToken,
     create_agent_token,
@@ -239,8 +244,9 @@ class Attempt:
         log_file = workspace.scratch / OUTPUT_LOG
         process = await AgentProcess.start(launch, log_file, self._run.limits)
         reader = self._agent.reader(self._settings)
+        launched = LaunchedAgent(self._agent.kind, self._agent.provider, workspace.assignment.model)
         agent_round = AgentRound(
-            self._run, self._task, reader, self._totals, self._lost, self._worker
+            self._run, self._task, reader, self._totals, self._lost, self._worker, launched
         )
         return await agent_round.run(process, max(self._ends_at - time.monotonic(), 1.0))
 

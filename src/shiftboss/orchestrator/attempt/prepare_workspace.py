@@ -16,6 +16,7 @@ from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.protocol.trace_ids import TRACEPARENT_VARIABLE, traceparent_of
 from shiftboss.rules.prompts.agent_prompts import RunTask
 from shiftboss.system.tls import authorities
 from shiftboss.worker.bus_task import BusTask
@@ -133,6 +134,11 @@ def _environment(
         "SHIFTBOSS_EPOCH": str(assignment.epoch),
         "SHIFTBOSS_PROMPT": str(workspace.scratch / "prompt.md"),
         "SHIFTBOSS_HANDOFF": str(workspace.scratch / "handoff.json"),
+        # An agent that makes spans of its own, with the user's OTEL_ settings, makes them children
+        # of its attempt.
+        TRACEPARENT_VARIABLE: traceparent_of(
+            assignment.swarm_id, assignment.bead_id, assignment.epoch
+        ),
         RUN_MARK: run_mark(run.paths.state, assignment.swarm_id, assignment.name),
     }
     if workspace.server_token is not None:

@@ -88,6 +88,8 @@ SERVER: Final = (
     ),
     Metric("effects_waiting", "gauge", "Events whose effects after the commit have not run yet"),
     Metric("effect_failures", "counter", "Effects after a commit that failed", ("effect",)),
+    Metric("trace_spans", "counter", "Spans of traces, if they are exported", ("result",)),
+    Metric("trace_export_failures", "counter", "Tries to export spans that failed"),
     Metric("evidence_process_starts", "counter", "Starts of the evidence process"),
     Metric("ready", "gauge", "Whether this server may get traffic, as /ready says"),
     Metric("problems", "gauge", "What is wrong with this server, as /health says", ("name",)),

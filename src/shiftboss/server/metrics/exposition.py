@@ -119,6 +119,8 @@ def _server(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge("effects_waiting", {(): snapshot.effects_waiting})
     yield _counter("effect_failures", _by_name(snapshot.effect_failures))
+    yield _counter("trace_spans", _by_name(snapshot.spans))
+    yield _counter("trace_export_failures", {(): snapshot.span_failures})
     yield _counter("evidence_process_starts", {(): snapshot.evidence_starts})
     yield _gauge("ready", {(): snapshot.database.is_ready})
     yield _gauge("problems", {(name,): 1 for name in sorted(snapshot.database.problems)})

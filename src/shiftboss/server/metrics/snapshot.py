@@ -47,6 +47,8 @@ class Snapshot(NamedTuple):
     duties: Mapping[str, DutyNumbers]
     effects_waiting: int
     effect_failures: Mapping[str, int]
+    spans: Mapping[str, int]
+    span_failures: int
     evidence_starts: int
     leads: bool
     store: str
@@ -84,6 +86,11 @@ class Monitor:
             },
             effects_waiting=coordinator.after_commit.waiting,
             effect_failures=dict(coordinator.after_commit.failures),
+            spans={
+                "exported": 0 if coordinator.traces is None else coordinator.traces.exported,
+                "dropped": 0 if coordinator.traces is None else coordinator.traces.dropped,
+            },
+            span_failures=0 if coordinator.traces is None else coordinator.traces.failures,
             evidence_starts=self.evidence_starts(),
             leads=self._leads(),
             store=coordinator.store.name,

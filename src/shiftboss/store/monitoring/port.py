@@ -25,5 +25,25 @@ class LiveCounts(NamedTuple):
     waiting_for_person: dict[str, int]
 
 
+class TracedSwarm(NamedTuple):
+    """Up to which of its events the spans of a swarm were exported. None: it was never traced."""
+
+    swarm_id: str
+    traced_until: int | None
+    last_event_id: int
+
+
 class MonitoringTransaction(Protocol):
     def live_counts(self, now_ms: int) -> LiveCounts: ...
+
+    def traced_swarms(self, limit: int) -> list[TracedSwarm]:
+        """The newest swarms with events, up to a limit. One look-up for each: for the start."""
+        ...
+
+    def begin_traces(self, now_ms: int) -> bool:
+        """False if they had begun before."""
+        ...
+
+    def traced_until(self, swarm_id: str) -> int | None: ...
+
+    def put_traced_until(self, swarm_id: str, event_id: int) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.store.monitoring.port import LiveCounts
+from shiftboss.store.monitoring.port import LiveCounts, TracedSwarm
 from shiftboss.store.transaction_part import TransactionPart
 
 # No figure is counted any further: the time that a look takes has a bound.
@@ -36,6 +36,20 @@ class MonitoringRows(TransactionPart):
             pending_ci=self._count("count_pending_ci"),
             waiting_for_person={kind: self._count(query) for kind, query in _FOR_PERSONS.items()},
         )
+
+    def traced_swarms(self, limit: int) -> list[TracedSwarm]:
+        rows = self._session.fetch_all("traced_swarms", {"limit": limit})
+        return [TracedSwarm(*row) for row in rows]
+
+    def begin_traces(self, now_ms: int) -> bool:
+        return self._write("begin_traces", {"now_ms": now_ms}) == 1
+
+    def traced_until(self, swarm_id: str) -> int | None:
+        row = self._session.fetch_one("traced_until", {"swarm_id": swarm_id})
+        return None if row is None else int(row[0])
+
+    def put_traced_until(self, swarm_id: str, event_id: int) -> None:
+        self._write("put_traced_until", {"swarm_id": swarm_id, "event_id": event_id})
 
     def _count(self, query: str, **parameters: object) -> int:
         limits = {"limit": COUNTED_MAX, "swarms": SWARMS_MAX}

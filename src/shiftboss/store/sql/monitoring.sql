@@ -55,3 +55,24 @@ SELECT COUNT(*) FROM (SELECT 1 FROM scope_requests WHERE state = 'open' LIMIT :l
 
 -- name: count_open_reviews
 SELECT COUNT(*) FROM (SELECT 1 FROM reviews WHERE state = 'open' LIMIT :limit) AS counted;
+
+-- name: traced_swarms
+SELECT * FROM (
+    SELECT newest.swarm_id, traces.event_id AS traced_until,
+        (SELECT max(event_id) FROM events WHERE events.swarm_id = newest.swarm_id) AS last_event_id
+    FROM (
+        SELECT swarm_id FROM swarms ORDER BY created_at_ms DESC, swarm_id DESC LIMIT :limit
+    ) AS newest LEFT JOIN exported_traces AS traces ON traces.swarm_id = newest.swarm_id
+) AS swarms_with_traces WHERE last_event_id IS NOT NULL;
+
+-- name: begin_traces
+INSERT INTO traces_begun (number, at_ms) VALUES (1, :now_ms) ON CONFLICT (number) DO NOTHING;
+
+-- name: traced_until
+SELECT event_id FROM exported_traces WHERE swarm_id = :swarm_id;
+
+-- name: put_traced_until
+-- Of a swarm that is still there.
+INSERT INTO exported_traces (swarm_id, event_id)
+SELECT swarm_id, :event_id FROM swarms WHERE swarm_id = :swarm_id
+ON CONFLICT (swarm_id) DO UPDATE SET event_id = excluded.event_id;

@@ -40,6 +40,7 @@ from shiftboss.cli.commands.server.serve_options import (
     StatementSeconds,
     TlsCert,
     TlsKey,
+    Traces,
     Verifies,
 )
 from shiftboss.cli.common.log_options import (
@@ -100,6 +101,7 @@ def serve(
     log_file: LogFile = None,
     audit_log: AuditFile = None,
     access_log: AccessLogged = False,
+    traces: Traces = None,
     as_json: AddressAsJson = False,
     secrets_from_input: SecretsFromInput = False,
     ends_with_input: EndsWithInput = False,
@@ -154,6 +156,7 @@ def serve(
         cpu="all" if cpu is CpuChoice.ALL else "auto",
         any_port_if_taken=any_port_if_taken,
         desktop_notifications=desktop_notifications,
+        traces=traces,
         tls_cert=tls_cert,
         tls_key=tls_key,
         public_url=public_url,

@@ -253,6 +253,15 @@ BeadsFolder = Annotated[
         "looked up there with bd.",
     ),
 ]
+Traces = Annotated[
+    bool | None,
+    typer.Option(
+        "--traces/--no-traces",
+        help="Export the traces of tasks with OpenTelemetry. By default if "
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set.",
+        show_default=False,
+    ),
+]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
 SecretsFromInput = Annotated[
     bool,

@@ -7,8 +7,10 @@ compute the same. They have the form of W3C Trace Context: 16 and 8 bytes in hex
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Final
 
-_SAMPLED = "01"
+TRACEPARENT_VARIABLE: Final = "TRACEPARENT"
+_SAMPLED: Final = "01"
 
 
 def trace_id_of(swarm_id: str, task_id: str) -> str:

@@ -1,0 +1,1 @@
+"""Traces: the spans of a task, made from its events."""
