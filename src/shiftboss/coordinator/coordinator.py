@@ -294,8 +294,7 @@ class Coordinator:
         self._exit.push_async_callback(self.evidence.close)
         self._exit.push_async_callback(self.notifications.channels.close)
         self._exit.push_async_callback(self._flush_notifications)
-        if self.traces is not None:
-            self._exit.push_async_callback(self.traces.flush)
+        self._exit.push_async_callback(self._flush_traces)
         self._exit.push_async_callback(self._swarm_completion.settle_now)
         await self._set_clock()
         await self.settings.read()
@@ -305,6 +304,13 @@ class Coordinator:
         """Where servers share a database, another one sends them."""
         if not self.store.shared and not self.hub.is_offline:
             await self.notifications.notifier.flush()
+
+    async def _flush_traces(self) -> None:
+        if self.traces is None:
+            return
+        if not self.store.shared and not self.hub.is_offline:
+            await self.traces.flush()
+        self.traces.close()
 
     async def _set_clock(self) -> None:
         """All servers on a database go by its clock, even if what is stored is later: a server that

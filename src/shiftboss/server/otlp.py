@@ -135,7 +135,7 @@ class OtlpSink:
         self.delay_seconds = delay_seconds
         self._exporter = exporter
         self._batch = batch
-        self._is_sampled = is_sampled
+        self.is_sampled = is_sampled
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come on top of the defaults.
         named = Resource({SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__})
         own = Resource.create()
@@ -145,7 +145,7 @@ class OtlpSink:
         self._thread = ThreadPoolExecutor(1, "traces")
 
     async def send(self, spans: Sequence[Span]) -> bool:
-        sampled = [span for span in spans if self._is_sampled(int(span.trace_id, 16))]
+        sampled = [span for span in spans if self.is_sampled(int(span.trace_id, 16))]
         loop = asyncio.get_running_loop()
         for start in range(0, len(sampled), self._batch):
             batch = sampled[start : start + self._batch]

@@ -123,8 +123,9 @@ class TraceExport(Timer):
             log.warning("some spans will be exported by the next server")
         except ShiftbossError as error:
             log.warning("some spans will be exported by the next server: %s", error)
-        finally:
-            self._sink.close()
+
+    def close(self) -> None:
+        self._sink.close()
 
     async def act(self, now_ms: int) -> None:
         if self._must_look:

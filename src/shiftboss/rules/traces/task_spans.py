@@ -163,8 +163,14 @@ def _added(step: _Step) -> list[Span]:
 
 
 def _queued(step: _Step) -> list[Span]:
+    step.task.queued = (step.at_ms, step.event.event_id)
+    return _submitted(step)
+
+
+def _submitted(step: _Step) -> list[Span]:
+    """The root: from the moment that the task was added. One that a worker is free for is handed
+    out without the queue."""
     task = step.task
-    task.queued = (step.at_ms, step.event.event_id)
     if task.submitted:
         return []
     task.submitted = True
@@ -191,7 +197,7 @@ def _cancelled(step: _Step) -> list[Span]:
 
 
 def _assigned(step: _Step) -> list[Span]:
-    spans = _leaves_queue(step, "assigned")
+    spans = [*_submitted(step), *_leaves_queue(step, "assigned")]
     attempt = step.task.attempt
     if attempt is None or attempt.epoch != step.data["epoch"]:
         step.task.attempt = _OpenAttempt(step.data["epoch"], step.data["worker"], step.at_ms)
@@ -405,10 +411,7 @@ def _landed(step: _Step) -> list[Span]:
 def _registered(step: _Step) -> list[Span]:
     epoch = step.data["attempt"]
     step.task.attempt = _OpenAttempt(epoch, step.data["packet_name"], step.at_ms)
-    if step.task.submitted or epoch > 1:
-        return []
-    step.task.submitted = True
-    return [step.span("submit", (), step.at_ms)]
+    return _submitted(step) if epoch == 1 else []
 
 
 def _packet_error(step: _Step) -> list[Span]:
