@@ -43,6 +43,9 @@ class Setup:
         coordinator = Coordinator(store_at(self.address), verifies=False, spans=sink)
         await coordinator.start()
         try:
+            if traces:
+                record = traces_of(coordinator).record
+                await eventually(lambda: record.seconds_since_success is not None, "it traces")
             yield coordinator
         finally:
             await coordinator.stop()
@@ -89,9 +92,8 @@ async def test_a_collector_that_fails_for_a_while_gets_every_span(setup: Setup) 
 
 
 async def test_the_next_server_exports_what_the_last_one_left(setup: Setup) -> None:
-    async with setup.server() as coordinator:
-        traces = traces_of(coordinator)
-        await eventually(lambda: traces.record.seconds_since_success, "traces are turned on")
+    async with setup.server():
+        pass
     async with setup.server(traces=False) as crashed:
         await begin(crashed)
         await finish(crashed)
@@ -130,9 +132,6 @@ async def test_traces_begin_when_they_are_turned_on(setup: Setup) -> None:
         await begin(coordinator)
         began = (await coordinator.store.read(lambda tx: tx.events_after("default", 0, 100)))[-1]
     async with setup.server() as coordinator:
-        await eventually(
-            lambda: traces_of(coordinator).record.seconds_since_success, "they are turned on"
-        )
         await finish(coordinator)
         await eventually(setup.names, "its end")
     (attempt,) = collected(setup.collector)

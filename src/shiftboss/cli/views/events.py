@@ -51,6 +51,7 @@ BUS_SENTENCES: Final = {
     "review_approved": "{by} approved {bead_id} at {commit}",
     "review_rejected": "{by} rejected {bead_id} at {commit}: {reason}",
     "attempt_ended": "{bead_id} taken back from {worker}, hand-out {epoch}: {reason}",
+    "agent_run_ended": "process {process} of {agent} on {bead_id} has ended: {ended}",
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} got the answer: {answer}",

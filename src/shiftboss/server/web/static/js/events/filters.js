@@ -7,7 +7,7 @@ import { KINDS } from "./sentences.js";
 const GROUPS = {
   "needs-attention": ["Needs attention", ["question_asked", "scope_requested", "review_requested", "contract_disputed", "claim_escalated", "timeout_escalated", "budget_exceeded", "deadlock_suspected", "ci_unreachable"]],
   verdicts: ["Claims and verdicts", ["claim_made", "claim_accepted", "claim_refused", "claim_passed", "claim_escalated", "claim_retried", "waiver_granted"]],
-  attempts: ["Attempts", ["task_assigned", "task_started", "attempt_ended", "task_done", "task_failed", "task_parked", "checkpoint_stored"]],
+  attempts: ["Attempts", ["task_assigned", "task_started", "attempt_ended", "agent_run_ended", "task_done", "task_failed", "task_parked", "checkpoint_stored"]],
   ci: ["CI", ["ci_run_found", "ci_passed", "ci_failed", "ci_restarted", "ci_unreachable", "breakage_found", "breakage_suspected", "breakage_ruled_out"]],
   landing: ["Reviews and landing", ["review_requested", "review_approved", "review_rejected", "task_landed"]],
   people: ["Done by people", ["question_answered", "scope_decided", "waiver_granted", "review_approved", "review_rejected", "dispatch_paused", "dispatch_resumed", "task_cancelled", "task_reopened", "budget_set", "halt_lifted"]],
