@@ -130,7 +130,9 @@ class Coordinator:
         )
         self._swarm_completion = SwarmCompletion(store, self.clock, self.hub, elapsed)
         self.after_commit = AfterCommit(self._leading, self.hub, effects, self._leading.leads)
-        self.traces = spans and TraceExport(self._leading, self.clock, self.hub, spans)
+        self.traces = (
+            None if spans is None else TraceExport(self._leading, self.clock, self.hub, spans)
+        )
         retry_policy, spawning = retry_policy or RetryPolicy(), spawning or SpawnPolicy()
         self._make_services(lease_reaper, retry_policy, spawning, find_task)
         self._make_server_services(state_folder, notify)
