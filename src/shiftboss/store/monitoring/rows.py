@@ -42,7 +42,7 @@ class MonitoringRows(TransactionPart):
         return [TracedSwarm(*row) for row in rows]
 
     def begin_traces(self, now_ms: int) -> bool:
-        return self._write("begin_traces", {"now_ms": now_ms}) == 1
+        return self._change("begin_traces", {"now_ms": now_ms}) == 1
 
     def traced_until(self, swarm_id: str) -> int | None:
         row = self._session.fetch_one("traced_until", {"swarm_id": swarm_id})
