@@ -17,6 +17,21 @@ def is_postgres(address: str | Path) -> bool:
     return str(address).startswith(("postgresql://", "postgres://"))
 
 
+def in_schema(address: str | Path, schema: str | None) -> str | Path:
+    """The address of the deployment that has this schema of the database to itself."""
+    if schema is None:
+        return address
+    if not is_postgres(address):
+        raise InvalidRequest(
+            "schema: only PostgreSQL has schemas",
+            field="schema",
+            hint="use --db postgresql://..., or another file for another deployment",
+        )
+    from shiftboss.store.postgres.schema_address import with_schema
+
+    return with_schema(str(address), schema)
+
+
 def store_at(
     address: str | Path,
     *,

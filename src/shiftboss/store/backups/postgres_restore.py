@@ -27,7 +27,13 @@ from shiftboss.store.backups.report import (
     new_epoch_floor,
     time_stamp,
 )
-from shiftboss.store.postgres.schema import ENDING_SECONDS, MIGRATION_LOCK, raise_support
+from shiftboss.store.postgres.schema import (
+    ENDING_SECONDS,
+    MIGRATION_LOCK,
+    SERVER_CONNECTIONS,
+    raise_support,
+)
+from shiftboss.store.postgres.schema_address import make_schema
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
@@ -50,6 +56,7 @@ def restore(url: str, file: Path, *, force: bool, now_ms: int) -> RestoreReport:
     ):
         # A server that starts now waits for its migrations until this is done.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        make_schema(connection)
         _check_unused(connection)
         kept = _move_aside(connection, force=force, now_ms=now_ms)
         version = _filled(connection, archive)
@@ -71,13 +78,10 @@ def _check_unused(connection: psycopg.Connection) -> None:
 
 
 def _server_connections(connection: psycopg.Connection) -> int:
-    """By their name. An address may give them another one: then there is at least a leader."""
+    """Of servers on this schema."""
     connection.execute("SELECT pg_stat_clear_snapshot()")
-    row = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND (application_name = 'shiftboss' OR pid = %s) AND pid <> pg_backend_pid()",
-        [_leading_pid(connection)],
-    ).fetchone()
+    leading = {"leading": _leading_pid(connection)}
+    row = connection.execute(SERVER_CONNECTIONS.encode(), leading).fetchone()
     return int(row[0]) if row else 0
 
 

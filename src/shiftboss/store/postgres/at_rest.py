@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import psycopg
 
@@ -12,17 +12,12 @@ from shiftboss.store.at_rest import AtRest, check_version
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.connections import connection_parameters, server_location
 from shiftboss.store.postgres.hung_database import BoundedConnection
+from shiftboss.store.postgres.schema import SERVER_CONNECTIONS
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.queries import load_migrations
 from shiftboss.store.transaction import SqlTransaction
 
 T = TypeVar("T")
-
-# Servers keep their connections open under this name.
-_OTHER_SERVERS: Final = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'shiftboss' AND pid <> pg_backend_pid()
-"""
 
 
 def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
@@ -32,7 +27,7 @@ def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
         with BoundedConnection.connect(
             **parameters | {"application_name": "shiftboss-fsck"}, autocommit=True
         ) as connection:
-            row = connection.execute(_OTHER_SERVERS).fetchone()
+            row = connection.execute(SERVER_CONNECTIONS.encode(), {"leading": None}).fetchone()
             is_in_use = row is not None and row[0] > 0
             check_version(_version(connection), load_migrations("postgres")[-1][0], location)
             session = PostgresSession(connection, "", "")

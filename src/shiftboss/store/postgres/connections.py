@@ -15,6 +15,7 @@ from shiftboss.errors import StoreUnavailable
 from shiftboss.store.deadlines import DatabaseDeadlines
 from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.schema import HOLD_SCHEMA, Migrations, migrate
+from shiftboss.store.postgres.schema_address import make_schema, split_schema
 
 BoundedPool = ConnectionPool[BoundedConnection]
 
@@ -67,10 +68,14 @@ SET lock_timeout = {lock_ms};
 
 def connection_parameters(url: str) -> dict[str, Any]:
     """The parameters of the address, with defaults for the others."""
+    url, schema = split_schema(url)
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise _unreadable() from None
+    if schema is not None:
+        options = f"-c search_path={schema}"
+        parameters["options"] = f"{parameters.get('options') or ''} {options}".strip()
     # If the password contains a slash, its first half is parsed as the port.
     if not re.fullmatch(r"[0-9,]*", str(parameters.get("port") or "")):
         raise _unreadable()
@@ -97,6 +102,7 @@ def prepare_schema(parameters: dict[str, Any], migrations: Migrations) -> str:
     """Apply the migrations; the name of the schema. Raises psycopg.Error when the server cannot
     be reached, SchemaMismatch or IncompatibleServers."""
     with psycopg.connect(**parameters, autocommit=True) as connection:
+        make_schema(connection)
         migrate(connection, migrations)
         row = connection.execute("SELECT current_schema()").fetchone()
     assert row is not None, "SELECT without FROM returns one row"

@@ -34,6 +34,15 @@ SELECT pg_advisory_lock_shared({_SERVERS_LOCK}, hashtext(current_schema()));
 _TAKE_SCHEMA: Final = f"""
 SELECT pg_try_advisory_xact_lock({_SERVERS_LOCK}, hashtext(current_schema()))
 """
+# The connections that hold it, apart from this one, and the process `leading`: servers of versions
+# before the lock have at least a leader.
+SERVER_CONNECTIONS: Final = f"""
+SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (pid = %(leading)s
+    OR pid IN (SELECT l.pid FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+        WHERE l.locktype = 'advisory' AND d.datname = current_database()
+        AND l.classid::bigint = {_SERVERS_LOCK} AND l.objsubid = 2
+        AND l.objid::bigint = hashtext(current_schema())::bigint & 4294967295))
+"""  # noqa: S608 (a number of ours)
 # Of servers before the lock. It cannot be told which schema they use.
 _OLD_CONNECTIONS: Final = """
 SELECT count(*) FROM pg_stat_activity

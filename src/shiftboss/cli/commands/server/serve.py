@@ -33,6 +33,7 @@ from shiftboss.cli.commands.server.serve_options import (
     RateLimit,
     RequireTokens,
     RetentionDays,
+    Schema,
     SecretsFromInput,
     ServerTokenFile,
     SpawningBy,
@@ -75,6 +76,7 @@ def serve(
     host: Host = HOST,
     port: Port = PORT,
     db: Db = DEFAULT_DB,
+    schema: Schema = None,
     state: State = None,
     token_file: ServerTokenFile = None,
     require_tokens: RequireTokens = False,
@@ -130,9 +132,10 @@ def serve(
     from shiftboss.server.reloading import LogReload
     from shiftboss.server.run import serve as run
     from shiftboss.server.settings import ServerSettings
+    from shiftboss.store.opening import in_schema
 
     settings = ServerSettings(
-        database=(secrets and secrets.database) or db,
+        database=in_schema((secrets and secrets.database) or db, schema),
         host=host,
         port=port,
         token=token,

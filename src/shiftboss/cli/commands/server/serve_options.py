@@ -58,6 +58,14 @@ Db = Annotated[
         help="A SQLite file, or postgresql://... for a PostgreSQL server.",
     ),
 ]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With PostgreSQL: the schema of this deployment, which is created if it is missing. "
+        "Other commands take it as a part of the address: postgresql://...?schema=NAME.",
+    ),
+]
 # Of commands about a database that is there already.
 ExistingDb = Annotated[
     str,
