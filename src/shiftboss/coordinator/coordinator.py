@@ -263,6 +263,7 @@ class Coordinator:
         self.deployment.degraded |= {
             "evidence": health.evidence_problem,
             "effects": health.effects_problem,
+            "write_ahead_log": health.log_problem,
         }
         self.deployment.degraded_in_store.append(self.notifications.warning)
         self.deployment.credentials = health.credential_lines

@@ -18,6 +18,7 @@ from shiftboss.rules.deployment.readiness import (
     ReadinessProblem,
     warning_of_effects,
     warning_of_evidence,
+    warning_of_log,
 )
 from shiftboss.store.port import Store
 
@@ -63,6 +64,10 @@ class Health:
         if oldest_ms is None:
             return None
         return warning_of_effects(self._after_commit.waiting, self._clock() - oldest_ms)
+
+    def log_problem(self) -> ReadinessProblem | None:
+        held_bytes = self._store.measures.log_bytes_held
+        return warning_of_log(held_bytes) if held_bytes else None
 
     def policy_problem(self) -> ReadinessProblem | None:
         unreadable = self._policies.unreadable

@@ -241,6 +241,16 @@ async def reasons(coordinator: Coordinator) -> list[str]:
     return [reason.name for reason in await coordinator.deployment.reasons()]
 
 
+async def test_a_log_that_cannot_be_cut_back_is_a_warning(store_address: str) -> None:
+    async with server(store_address, StillClock()) as one:
+        assert await one.deployment.warnings() == []
+        one.store.measures.log_bytes_held = 300 * 2**20
+        (warning,) = await one.deployment.warnings()
+        assert warning.name == "write_ahead_log"
+        assert "300 MB" in warning.detail
+        assert await reasons(one) == [], "it goes on serving"
+
+
 async def test_a_stopping_server_and_one_with_a_full_disk_are_not_ready(
     store_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

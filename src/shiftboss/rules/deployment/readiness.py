@@ -82,5 +82,14 @@ def warning_of_effects(waiting: int, behind_ms: int) -> ReadinessProblem | None:
     )
 
 
+def warning_of_log(held_bytes: int) -> ReadinessProblem:
+    return ReadinessProblem(
+        "write_ahead_log",
+        f"the write-ahead log of the database has {megabytes(held_bytes)} and cannot be cut back: "
+        "something reads the database for a long time",
+        "end what reads it, such as a backup or a database shell; the log shrinks by itself then",
+    )
+
+
 def megabytes(count: int) -> str:
     return f"{count // 2**20} MB"

@@ -81,6 +81,8 @@ class StoreMeasures:
         self.batch_wait_seconds = Histogram(_COMMIT_SECONDS)
         self.batch_use_cases = Histogram(_USE_CASES)
         self.refused_batches = 0
+        # SQLite: the size of a write-ahead log that a reader keeps from being cut back; or 0.
+        self.log_bytes_held = 0
         self.events: Counter[str] = Counter()
         self.sums: defaultdict[tuple[Measure, str], float] = defaultdict(float)
         self.seconds: dict[tuple[Measure, str], Histogram] = {}
@@ -129,6 +131,7 @@ class StoreMeasures:
             twin.batch_wait_seconds = self.batch_wait_seconds.copy()
             twin.batch_use_cases = self.batch_use_cases.copy()
             twin.refused_batches = self.refused_batches
+            twin.log_bytes_held = self.log_bytes_held
             twin.events, twin.sums = self.events.copy(), self.sums.copy()
             twin.seconds = {key: each.copy() for key, each in self.seconds.items()}
         return twin

@@ -25,6 +25,7 @@ from shiftboss.store.queries import (
 )
 from shiftboss.store.row_cache import CachedTransaction, RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, check_open_file, error_code
+from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import (
     NO_PARKED_POLLS,
@@ -269,6 +270,9 @@ class SqliteSession:
         self.begin()
         self._connection.execute(f"PRAGMA user_version = {version}")
         self.commit()
+
+    def limit_log(self, log_size: LogSize) -> None:
+        log_size.limit(self._connection)
 
     def check(self) -> None:
         """Raises StoreDamaged if a part of the file that can be checked quickly is damaged."""

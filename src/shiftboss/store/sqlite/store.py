@@ -20,6 +20,7 @@ from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_
 from shiftboss.store.queries import latest_schema_version
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
+from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
 from shiftboss.store.sqlite.writing import WritingSession
 from shiftboss.store.transaction import SqlTransaction
@@ -93,7 +94,8 @@ class SqliteStore:
     def _open_writing(self, polls: ParkedPolls) -> WritingSession:
         if self._checks_file:
             self._watch.check_closed_file()
-        return WritingSession(self.path, self._watch, self._row_cache, polls)
+        log_size = LogSize(self.path, self.measures)
+        return WritingSession(self.path, self._watch, self._row_cache, polls, log_size)
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         if self._watch.damage is not None:

@@ -12,6 +12,7 @@ from shiftboss.store.batches import BatchResult, Outcome, nothing_changed, run_b
 from shiftboss.store.port import UseCase
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch
+from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.sqlite.session import SqliteSession, create_privately
 from shiftboss.store.transaction_part import ParkedPolls
 
@@ -25,13 +26,19 @@ class WritingSession:
     """
 
     def __init__(
-        self, path: Path, watch: DamageWatch, row_cache: RowCache | None, polls: ParkedPolls
+        self,
+        path: Path,
+        watch: DamageWatch,
+        row_cache: RowCache | None,
+        polls: ParkedPolls,
+        log_size: LogSize,
     ) -> None:
         """Raises sqlite3.Error and StoreDamaged."""
         self._path = path
         self._watch = watch
         self._row_cache = row_cache
         self._polls = polls
+        self._log_size = log_size
         create_privately(path)
         try:
             self._session = self._open_checked(is_first=True)
@@ -58,8 +65,17 @@ class WritingSession:
             # After the commit: what is acknowledged was in the file that is at the path.
             refusal = self._watch.check_files_now_and_then()
             if refusal is None:
+                self._limit_log()
                 return result
         return BatchResult([Outcome(error=refusal) for _ in use_cases], [])
+
+    def _limit_log(self) -> None:
+        if self._session.is_broken:
+            return
+        try:
+            self._session.limit_log(self._log_size)
+        except sqlite3.Error as error:  # what was committed is in the log
+            self._watch.damage_of(error)
 
     def probe(self) -> StoreUnavailable | None:
         refusal = self._reopen_if_broken() or self._watch.check_files()
