@@ -30,10 +30,10 @@ class LogCursor(NamedTuple):
 
 def parse_cursor(text: str) -> LogCursor | None:
     """None if no page has ever had this cursor."""
-    found = _CURSOR.fullmatch(text)
-    if found is None:
+    match = _CURSOR.fullmatch(text)
+    if match is None:
         return None
-    numbers = [int(number) for number in found.groups()]
+    numbers = [int(number) for number in match.groups()]
     return LogCursor(LogPosition(*numbers[:3]), LogPosition(*numbers[3:]))
 
 

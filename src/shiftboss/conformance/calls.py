@@ -88,15 +88,15 @@ class ServerCalls:
     def tools(self) -> dict[str, dict[str, Any]]:
         """The tools that the server offers, by name."""
         self._initialize()
-        found: dict[str, dict[str, Any]] = {}
+        tools: dict[str, dict[str, Any]] = {}
         cursor: dict[str, Any] = {}
         for _ in range(PAGES_MAX):
             result = self._rpc("tools/list", cursor, CALL_SECONDS).document
-            found |= {str(tool.get("name")): tool for tool in result.get("tools") or ()}
+            tools |= {str(tool.get("name")): tool for tool in result.get("tools") or ()}
             if not result.get("nextCursor"):
                 break
             cursor = {"cursor": result["nextCursor"]}
-        return found
+        return tools
 
     @contextmanager
     def stream(

@@ -100,9 +100,11 @@ class CheckList(list[Check[B]]):
 def chosen(checks: Iterable[Check[Any]], only: Sequence[str]) -> list[Check[Any]]:
     """The checks that `only` names: by name, promise or document. All, if it is empty."""
     known = list(checks)
-    names = {word for one in only for word in one.split(",") if word}
-    selected = [one for one in known if names & {one.name, one.promise, one.document}]
-    unknown = names - {word for one in known for word in (one.name, one.promise, one.document)}
+    names = {word for text in only for word in text.split(",") if word}
+    selected = [check for check in known if names & {check.name, check.promise, check.document}]
+    unknown = names - {
+        word for check in known for word in (check.name, check.promise, check.document)
+    }
     if unknown:
         raise InvalidRequest(
             f"only: there is no check {', '.join(sorted(unknown))}",

@@ -29,7 +29,7 @@ def check_claims(client: DoctorClient, now_ms: int) -> list[Finding]:
 def judge_claims(
     claims: Sequence[Members], verifiers: Sequence[Members], now_ms: int
 ) -> list[Finding]:
-    findings = [found for claim in claims for found in _about(claim, now_ms)][:CLAIMS_NAMED_MAX]
+    findings = [finding for claim in claims for finding in _about(claim, now_ms)][:CLAIMS_NAMED_MAX]
     if findings:
         return findings
     waiting = pluralize(len(claims), "claim")

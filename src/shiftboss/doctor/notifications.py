@@ -21,9 +21,12 @@ def check_notifications(call: CallOperator) -> list[Finding]:
 
 
 def judge_channels(answer: Members) -> list[Finding]:
-    found = [*_file(answer), *(each for channel in answer["channels"] for each in _about(channel))]
-    if found or not answer["channels"]:
-        return found
+    findings = [
+        *_file(answer),
+        *(each for channel in answer["channels"] for each in _about(channel)),
+    ]
+    if findings or not answer["channels"]:
+        return findings
     names = ", ".join(channel["name"] for channel in answer["channels"])
     return [ok("notifications", f"{pluralize(len(answer['channels']), 'channel')}: {names}")]
 

@@ -139,6 +139,6 @@ async def _run(
     finally:
         await kill_group(process)
     if output.code != 0:
-        said = clean(output.err.decode(errors="replace").strip())[:ERROR_CHARACTERS_MAX]
-        ending = f": {said}" if said else ""
+        error_text = clean(output.err.decode(errors="replace").strip())[:ERROR_CHARACTERS_MAX]
+        ending = f": {error_text}" if error_text else ""
         raise NotSent(f"{argv[0]} ended with code {output.code}{ending}")

@@ -92,10 +92,10 @@ class Promises:
 
     def _has_told(self, kind: str, task_id: str, name: str | None, epoch: int | None) -> bool:
         return any(
-            (told[0], told[1]) == (kind, task_id)
-            and name in (None, told[2])
-            and epoch in (None, told[3])
-            for told in self._told
+            (promise[0], promise[1]) == (kind, task_id)
+            and name in (None, promise[2])
+            and epoch in (None, promise[3])
+            for promise in self._told
         )
 
     def check_polls(self, now: float) -> None:
@@ -112,8 +112,8 @@ class Promises:
 
     def note(self, event: Event, data: dict[str, Any]) -> None:
         if "bead_id" in data:
-            told = (event.kind, data["bead_id"], data.get("worker"), data.get("epoch"))
-            self._told.add(told)
+            promise = (event.kind, data["bead_id"], data.get("worker"), data.get("epoch"))
+            self._told.add(promise)
         if event.kind == EventKind.CLAIM_REFUSED and NO_REPOSITORY in event.data:
             subject = f"claim {data['claim_id']} of {data['bead_id']}"
             self._broken(

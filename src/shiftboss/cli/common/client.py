@@ -115,7 +115,7 @@ class Client:
         operators: Path | None = None,
     ) -> None:
         given = split_addresses(address) or [address]
-        self._urls = {one.rstrip("/"): _parse_address(one) for one in given}
+        self._urls = {url.rstrip("/"): _parse_address(url) for url in given}
         self._addresses = Addresses(list(self._urls))
         self._looked_in = looked_in
         self._operators = operators

@@ -153,8 +153,8 @@ class ServerSession:
         if swarm is not None:
             return swarm
         document = self.client.post("/bus/find_task", {"bead_id": task_id})
-        found = parse_answer(document, "swarms")["swarms"]
-        swarms = {str(row["swarm_id"]): row["status"] or "deleted" for row in found}
+        rows = parse_answer(document, "swarms")["swarms"]
+        swarms = {str(row["swarm_id"]): row["status"] or "deleted" for row in rows}
         if len(swarms) > 1:
             raise AmbiguousSwarm(f"a task {task_id}", swarms)
         return next(iter(swarms), DEFAULT_SWARM)

@@ -32,14 +32,14 @@ def result_lines(result: Result) -> Iterator[str]:
 def summary(results: Sequence[Result]) -> str:
     from shiftboss.conformance.checks import counts
 
-    found = counts(results)
+    outcomes = counts(results)
     failures = sum(result.is_failure for result in results)
-    text = f"{found['holds']} hold, {failures} do not"
-    if found["broken"] > failures:
-        text += f", {found['broken'] - failures} only recommended do not"
+    text = f"{outcomes['holds']} hold, {failures} do not"
+    if outcomes["broken"] > failures:
+        text += f", {outcomes['broken'] - failures} only recommended do not"
     for name, words in _WORDS.items():
-        if found[name]:
-            text += f", {found[name]} {words}"
+        if outcomes[name]:
+            text += f", {outcomes[name]} {words}"
     return f"{text}; {sum(result.seconds for result in results):.0f} s"
 
 

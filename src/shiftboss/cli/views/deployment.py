@@ -55,10 +55,10 @@ def deployment_lines(answer: Members) -> Iterator[str]:
 
 def difference_line(ready: Members) -> str | None:
     """One line for `status`, if the servers need somebody's attention."""
-    found = [
+    problems = [
         each for name in ("reasons", "warnings", "differences") for each in ready.get(name, ())
     ]
-    serious = [each for each in found if each.get("severity") != "information"]
+    serious = [each for each in problems if each.get("severity") != "information"]
     if not serious:
         return None
     more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""

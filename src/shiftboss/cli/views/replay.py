@@ -51,8 +51,8 @@ def state_line(swarm_id: str, state: Members) -> str:
     where = f"{swarm_id} after event {state['at']} of {state['last_event_id']}"
     event, parts = state.get("event"), [where]
     if event is not None:
-        told = sentence(StreamEvent(event["event_id"], event["kind"], event["data"]))
-        parts.append(f"{printable(event['kind'])}: {told}")
+        text = sentence(StreamEvent(event["event_id"], event["kind"], event["data"]))
+        parts.append(f"{printable(event['kind'])}: {text}")
     return "; ".join([*parts, counts_text(state["counts"])])
 
 

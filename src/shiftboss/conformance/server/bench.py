@@ -183,7 +183,7 @@ class Bus:
 
     def worker_view(self, name: str) -> dict[str, Any] | None:
         workers = self.do("get_status").get("workers") or ()
-        return next((one for one in workers if one.get("name") == name), None)
+        return next((worker for worker in workers if worker.get("name") == name), None)
 
     def take(self, name: str, bead_id: str) -> dict[str, Any]:
         """Submit the task to the only free worker, poll and acknowledge it."""

@@ -49,7 +49,7 @@ _MISSING: Final = (
 def limits(bench: ServerBench) -> None:
     swarm_id = _registered(bench)
     before = _facts(bench, swarm_id)
-    for bad in (*_bad(), *(_without(one) for one in _MISSING)):
+    for bad in (*_bad(), *(_without(member) for member in _MISSING)):
         answered = bench.report(swarm_id, bad.operation, bad.body)
         if not 400 <= answered.status < 500:
             value = bad.body.get(bad.field)

@@ -57,7 +57,7 @@ class BusBench(WorkerBench):
         return self.wire_position()
 
     def _parked_poll(self) -> Exchange | None:
-        polls = [one for one in self.proxy.exchanges if one.operation == "poll_task"]
+        polls = [exchange for exchange in self.proxy.exchanges if exchange.operation == "poll_task"]
         return polls[-1] if polls and polls[-1].is_open else None
 
     # tasks
@@ -97,14 +97,18 @@ class BusBench(WorkerBench):
 
     def reports_of(self, bead_id: str, position: int = 0) -> list[OutcomeReport]:
         reports = (report_of(exchange) for exchange in self.proxy.exchanges[position:])
-        return [one for one in reports if one is not None and one.exchange.bead_id == bead_id]
+        return [
+            report
+            for report in reports
+            if report is not None and report.exchange.bead_id == bead_id
+        ]
 
     def report_on(self, bead_id: str, position: int) -> OutcomeReport:
         """The first report on the task that was answered."""
 
         def found() -> OutcomeReport | None:
             reports = self.reports_of(bead_id, position)
-            return next((one for one in reports if one.exchange.is_final), None)
+            return next((report for report in reports if report.exchange.is_final), None)
 
         return self.wait(f"worker_done or task_failed for {bead_id}", found)
 
@@ -145,7 +149,7 @@ class BusBench(WorkerBench):
     def lost_since(self, position: int) -> bool:
         """Whether a request got no answer."""
         later = self.proxy.exchanges[position:]
-        return any(not one.is_open and not one.is_delivered for one in later)
+        return any(not exchange.is_open and not exchange.is_delivered for exchange in later)
 
     def _reset(self, name: str) -> None:
         self.calls.post("/bus/reset_worker", {"swarm_id": self.swarm, "worker_name": name})

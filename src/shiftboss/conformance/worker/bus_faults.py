@@ -53,7 +53,7 @@ def delivered_again(bench: BusBench) -> None:
     bead_id = bench.submit("done")
     bench.report_on(bead_id, position)
     bench.idle()
-    done = [one for one in bench.reports_of(bead_id, position) if one.exchange.is_final]
+    done = [report for report in bench.reports_of(bead_id, position) if report.exchange.is_final]
     if len(done) != 1:
         raise Broken(f"{len(done)} reports on one task")
 
@@ -152,9 +152,9 @@ def _expect_patience(bench: BusBench, operation: str, status: int) -> None:
         raise Broken(f"the task was reported failed after a {status}: {report.reason}")
     refused = fault.met[0]
     repeats = [
-        one
-        for one in bench.since(position, operation)
-        if one.bead_id == bead_id and one.at > refused.at
+        exchange
+        for exchange in bench.since(position, operation)
+        if exchange.bead_id == bead_id and exchange.at > refused.at
     ]
     waited = repeats[0].at - (refused.answered_at or refused.at)
     if waited < RETRY_AFTER_SECONDS - EARLY_SECONDS:
@@ -173,16 +173,16 @@ def _lose_report(bench: BusBench) -> list[Exchange]:
     bench.wait("worker_done", lambda: bool(fault.met) or None)
     bench.report_on(bead_id, position)
     reports = bench.reports_of(bead_id, position)
-    if any(one.outcome != "done" for one in reports):
+    if any(report.outcome != "done" for report in reports):
         raise Broken("after a lost answer it reported the task as failed")
     bench.wait_for_status(bead_id, "done")
     bench.completes()
-    return [one.exchange for one in reports]
+    return [report.exchange for report in reports]
 
 
 def _expect_no_insisting(bench: BusBench, bead_id: str, position: int) -> None:
     """One report may cross the loss; when it is refused, that is the end."""
-    refused = [one for one in bench.reports_of(bead_id, position) if one.exchange.is_final]
+    refused = [report for report in bench.reports_of(bead_id, position) if report.exchange.is_final]
     if len(refused) > 1:
-        names = ", ".join(one.exchange.operation for one in refused)
+        names = ", ".join(report.exchange.operation for report in refused)
         raise Broken(f"it goes on reporting a task that is not its own: {names}")

@@ -23,7 +23,9 @@ BEATS: Final = 3
 def registers(bench: BusBench) -> None:
     bench.start_bus_worker()
     first = bench.next_of("register_worker", 0, "register_worker")
-    calls = [one for one in bench.proxy.exchanges if not one.operation.startswith("mcp:")]
+    calls = [
+        exchange for exchange in bench.proxy.exchanges if not exchange.operation.startswith("mcp:")
+    ]
     if calls[0] is not first:
         raise Broken(f"its first call is {calls[0].operation}, not register_worker")
     _expect_own(bench, first)
@@ -35,9 +37,9 @@ def polls(bench: BusBench) -> None:
     poll = bench.proxy.exchanges[position - 1]
     # Its next request, if there is one, is about to come.
     bench.proxy.wait(lambda: None, SETTLE_SECONDS)
-    requests = [one for one in bench.proxy.exchanges if one.operation == "poll_task"]
+    requests = [exchange for exchange in bench.proxy.exchanges if exchange.operation == "poll_task"]
     _expect_own(bench, requests[-1])
-    still_open = [one for one in requests if one.is_open]
+    still_open = [exchange for exchange in requests if exchange.is_open]
     if len(still_open) > 1:
         raise Broken(f"{len(still_open)} polls of one worker are open at once: {poll.line()}")
 
@@ -59,7 +61,11 @@ def acknowledges(bench: BusBench) -> None:
     position = bench.idle()
     bead_id = bench.submit("done")
     bench.report_on(bead_id, position)
-    order = [one.operation for one in bench.proxy.exchanges[position:] if one.bead_id == bead_id]
+    order = [
+        exchange.operation
+        for exchange in bench.proxy.exchanges[position:]
+        if exchange.bead_id == bead_id
+    ]
     if order[0] != "ack_task":
         raise Broken(f"the first call about the task is {order[0]}, not ack_task")
     _expect_own(bench, bench.ack_of(bead_id, position))
@@ -108,7 +114,9 @@ def heartbeats(bench: BusBench) -> None:
     bead_id, position, go = bench.start_waiting()
 
     def enough() -> list[Exchange] | None:
-        beats = [one for one in bench.proxy.exchanges[position:] if is_heartbeat(one)]
+        beats = [
+            exchange for exchange in bench.proxy.exchanges[position:] if is_heartbeat(exchange)
+        ]
         return beats if len(beats) >= BEATS else None
 
     beats = bench.wait(f"{BEATS} heartbeats ({HEARTBEAT_SECONDS:g} s apart)", enough)
@@ -127,12 +135,12 @@ def heartbeats(bench: BusBench) -> None:
 def _expect_own(bench: BusBench, exchange: Exchange) -> None:
     for name, expected in (("name", WORKER), ("swarm_id", bench.swarm)):
         if exchange.arguments.get(name) != expected:
-            found = exchange.arguments.get(name)
-            raise Broken(f"{exchange.operation}: {name} is {found!r}, not {expected!r}")
+            value = exchange.arguments.get(name)
+            raise Broken(f"{exchange.operation}: {name} is {value!r}, not {expected!r}")
 
 
 def _expect_one_report(bench: BusBench, bead_id: str, position: int) -> None:
     reports = bench.reports_of(bead_id, position)
     if len(reports) != 1:
-        names = ", ".join(one.exchange.operation for one in reports)
+        names = ", ".join(report.exchange.operation for report in reports)
         raise Broken(f"{len(reports)} reports on one task: {names}")

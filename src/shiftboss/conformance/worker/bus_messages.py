@@ -44,7 +44,9 @@ def hands_over(bench: BusBench) -> None:
     if bench.reports_of(bead_id, position)[:-1]:
         raise Broken("it reported the task that it has handed over")
     report = bench.report_on(bead_id, position)
-    acks = [one for one in bench.since(position, "ack_task") if one.bead_id == bead_id]
+    acks = [
+        exchange for exchange in bench.since(position, "ack_task") if exchange.bead_id == bead_id
+    ]
     if len(acks) < 2 or report.outcome != "done":
         raise Broken(f"the task was not taken over and finished: {report.outcome} {report.reason}")
 
@@ -57,13 +59,13 @@ def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) 
             if exchange.message.get("type") == kind and exchange.is_final:
                 return exchange
         reports = bench.reports_of(bead_id, position)
-        return next((one.exchange for one in reports if one.exchange.is_final), None)
+        return next((report.exchange for report in reports if report.exchange.is_final), None)
 
     seen = bench.wait(f"a message {kind}", found)
     report = report_of(seen)
     if report is not None:
-        said = f"{report.outcome}: {report.reason}"
-        raise NotOffered(f"it sends no message {kind}, and reports the task {said}")
+        outcome = f"{report.outcome}: {report.reason}"
+        raise NotOffered(f"it sends no message {kind}, and reports the task {outcome}")
     if not seen.is_success:
         raise Broken(f"the message {kind} was refused: {seen.answer}")
     return seen

@@ -70,9 +70,9 @@ def answer_lost(bench: PacketBench) -> None:
     _expect_all_once(bench, packet)
     lost = fault.met[0]
     repeats = [
-        one
-        for one in bench.reports(packet, "progress")
-        if one is not lost and one.arguments == lost.arguments
+        report
+        for report in bench.reports(packet, "progress")
+        if report is not lost and report.arguments == lost.arguments
     ]
     if not repeats or repeats[0].key != lost.key:
         raise Broken(f"the report was not repeated with its key and content: {lost.line()}")
@@ -87,17 +87,17 @@ def recovers(bench: PacketBench) -> None:
     _go(packet)
     _expect_all_once(bench, packet)
     reports = bench.reports(packet)
-    known = {one.key for one in reports if one in bench.proxy.exchanges[:crashed]} - {None}
+    known = {report.key for report in reports if report in bench.proxy.exchanges[:crashed]} - {None}
     # A report whose answer the crash has lost may be sent again first, under its key.
     later = list(
         dropwhile(
-            lambda one: one.operation != "register" and one.key in known,
-            (one for one in reports if one in bench.proxy.exchanges[crashed:]),
+            lambda report: report.operation != "register" and report.key in known,
+            (report for report in reports if report in bench.proxy.exchanges[crashed:]),
         )
     )
     if later[0].operation != "register":
         raise Broken(f"its first report after the restart is {later[0].operation}, not register")
-    if any(one.arguments.get("task_id") == "task-1" for one in later):
+    if any(report.arguments.get("task_id") == "task-1" for report in later):
         raise Broken("it did the first task again, although its checkpoint has it")
 
 
@@ -110,8 +110,8 @@ def _start_until_second(bench: PacketBench) -> Packet:
     def first_done() -> bool | None:
         return (
             any(
-                one.arguments.get("status") == "completed" and one.is_delivered
-                for one in bench.accepted(packet, "progress")
+                report.arguments.get("status") == "completed" and report.is_delivered
+                for report in bench.accepted(packet, "progress")
             )
             or None
         )
@@ -126,7 +126,7 @@ def _go(packet: Packet) -> None:
 
 
 def _lost(bench: PacketBench, packet: Packet) -> bool:
-    return any(not one.is_open and not one.is_delivered for one in bench.reports(packet))
+    return any(not report.is_open and not report.is_delivered for report in bench.reports(packet))
 
 
 def _is_complete(packet: Packet) -> bool:
@@ -137,9 +137,9 @@ def _expect_all_once(bench: PacketBench, packet: Packet) -> None:
     """In the end the server knows what a worker without trouble would have told it."""
     bench.wait_for(packet, "complete")
     completed = [
-        one.arguments["task_id"]
-        for one in bench.accepted(packet, "progress")
-        if one.arguments.get("status") == "completed"
+        report.arguments["task_id"]
+        for report in bench.accepted(packet, "progress")
+        if report.arguments.get("status") == "completed"
     ]
     if completed != ["task-1", "task-2", "task-3"]:
         raise Broken(f"the tasks arrived as {completed}")

@@ -49,15 +49,21 @@ def packet_registers(bench: PacketBench) -> None:
 @REPORTS.add("packet-progress", "000", "SW-01", "It reports each task, in order, once completed")
 def packet_progress(bench: PacketBench) -> None:
     packet = bench.plain
-    completed = [one for one in _progress(bench, packet) if one.get("status") == "completed"]
-    tasks = [one.get("task_id") for one in completed]
+    completed = [
+        report for report in _progress(bench, packet) if report.get("status") == "completed"
+    ]
+    tasks = [report.get("task_id") for report in completed]
     expected = [step.split(" ", 1)[0] for step in packet.steps]
     if tasks != expected:
         raise Broken(f"it reported {tasks} completed, not {expected}")
-    for one in completed:
-        missing = {"packet_id", "task_id", "task_name", "status", "tasks_total"} - one.keys()
-        if missing or one["packet_id"] != PACKET_ID or one["tasks_total"] != len(packet.steps):
-            raise Broken(f"a report of progress is wrong: {one}")
+    for report in completed:
+        missing = {"packet_id", "task_id", "task_name", "status", "tasks_total"} - report.keys()
+        if (
+            missing
+            or report["packet_id"] != PACKET_ID
+            or report["tasks_total"] != len(packet.steps)
+        ):
+            raise Broken(f"a report of progress is wrong: {report}")
 
 
 @REPORTS.add(
@@ -65,10 +71,12 @@ def packet_progress(bench: PacketBench) -> None:
 )
 def packet_counter(bench: PacketBench) -> None:
     counted = 0
-    for one in _progress(bench, bench.plain):
-        counted += one.get("status") == "completed"
-        if one.get("tasks_completed") != counted:
-            raise Broken(f"tasks_completed is {one.get('tasks_completed')}, not {counted}: {one}")
+    for report in _progress(bench, bench.plain):
+        counted += report.get("status") == "completed"
+        if report.get("tasks_completed") != counted:
+            raise Broken(
+                f"tasks_completed is {report.get('tasks_completed')}, not {counted}: {report}"
+            )
 
 
 @REPORTS.add("packet-completes", "000", "SW-01", "It reports complete after its last task")

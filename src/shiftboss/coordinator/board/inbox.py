@@ -48,10 +48,10 @@ def listing(tx: Transaction, swarm_id: str | None, polling: Polling) -> Inbox:
         swarms = [swarm_id]
     else:
         swarms = tx.board_unsettled_swarms(SWARMS_READ_MAX)
-    found = [(each, reason) for each in swarms for reason in _waiting(tx, each, polling(each))]
-    found.sort(key=lambda item: _ORDER.get(item[1].kind, len(_ORDER)))
-    items = [_item(tx, each, reason) for each, reason in found[:ITEMS_MAX]]
-    return Inbox(items=_with_titles(tx, items), total=len(found))
+    waiting = [(each, reason) for each in swarms for reason in _waiting(tx, each, polling(each))]
+    waiting.sort(key=lambda item: _ORDER.get(item[1].kind, len(_ORDER)))
+    items = [_item(tx, each, reason) for each, reason in waiting[:ITEMS_MAX]]
+    return Inbox(items=_with_titles(tx, items), total=len(waiting))
 
 
 def _waiting(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Iterator[Reason]:

@@ -37,6 +37,6 @@ def milestone_facts(
 def _report(stored: str | None) -> MilestoneReport | None:
     """The report without what it returned with it. After a failed CI run there is none: the names
     of its jobs are stored in its place."""
-    said: dict[str, Any] = json.loads(stored) if stored else {}
-    said.pop("returns", None)
-    return _REPORT.validate_python(said) if "milestone" in said else None
+    report: dict[str, Any] = json.loads(stored) if stored else {}
+    report.pop("returns", None)
+    return _REPORT.validate_python(report) if "milestone" in report else None

@@ -155,14 +155,14 @@ class Presence:
     def _compare(self, neighbours: Neighbours) -> None:
         """Say differences once, when they change."""
         self.on_seen([each for each in neighbours.living if each.server_id != self.server_id])
-        found = find_differences(neighbours.living, neighbours.retired_keys)
-        told = {difference.detail for difference in self.differences}
-        for difference in found:
-            if difference.detail in told:
+        differences = find_differences(neighbours.living, neighbours.retired_keys)
+        known = {difference.detail for difference in self.differences}
+        for difference in differences:
+            if difference.detail in known:
                 continue
             level = logging.INFO if difference.severity == "information" else logging.WARNING
             log.log(level, "%s; %s", difference.detail, difference.todo)
-        self.differences = found
+        self.differences = differences
 
     def _leads(self) -> bool:
         try:

@@ -97,7 +97,7 @@ class DeploymentService:
 
     async def reasons(self) -> list[ReadinessProblem]:
         """Why this server must not get traffic now; nothing if it may."""
-        found: list[ReadinessProblem | None] = [
+        problems: list[ReadinessProblem | None] = [
             ReadinessProblem("stopping", "the server is stopping") if self._hub.closed else None,
             await self._reason_of_store(),
             *(_reason_of_duties(group) for group in self._duties),
@@ -106,17 +106,17 @@ class DeploymentService:
             *(check() for check in self.not_ready.values()),
         ]
         if self._keys.problem is not None:
-            found.append(ReadinessProblem("key", self._keys.problem))
-        return [reason for reason in found if reason is not None]
+            problems.append(ReadinessProblem("key", self._keys.problem))
+        return [reason for reason in problems if reason is not None]
 
     async def warnings(self) -> list[ReadinessProblem]:
         """What somebody should look at, although this server may get traffic."""
-        found = [
+        problems = [
             *(warning_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.degraded.values()),
             *[await check() for check in self.degraded_in_store],
         ]
-        return [warning for warning in found if warning is not None]
+        return [warning for warning in problems if warning is not None]
 
     def _stuck_duties(self) -> Iterator[ReadinessProblem]:
         for record in self.duty_records:
@@ -209,14 +209,14 @@ def _reason_of_duties(group: DutyGroup) -> ReadinessProblem | None:
 
 
 def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
-    found = []
+    disks = []
     for what, path in folders.items():
         try:
             usage = shutil.disk_usage(path)
         except OSError:
             continue
-        found.append(DiskSpace(what, str(path), usage.free, usage.total))
-    return found
+        disks.append(DiskSpace(what, str(path), usage.free, usage.total))
+    return disks
 
 
 def _state(server: DeploymentServer, is_living: bool) -> Literal["living", "silent", "stopped"]:
@@ -262,9 +262,9 @@ def _claim_view(claim: Claim) -> WaitingClaimView:
 
 
 def _numbers(facts: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, float]:
-    found = {server_id: each.get(name) for server_id, each in facts.items()}
+    values = {server_id: each.get(name) for server_id, each in facts.items()}
     return {
-        server_id: value for server_id, value in found.items() if isinstance(value, int | float)
+        server_id: value for server_id, value in values.items() if isinstance(value, int | float)
     }
 
 

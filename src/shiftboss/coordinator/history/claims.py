@@ -27,9 +27,9 @@ def listing(tx: Transaction, request: ListTaskClaimsRequest) -> TaskClaimList:
 
 
 def _view(claim: Claim) -> TaskClaimView:
-    words: dict[str, Any] = json.loads(claim.words)
+    report: dict[str, Any] = json.loads(claim.words)
     verdict = None if claim.verdict is None else Verdict.model_validate_json(claim.verdict)
-    named: str | None = words.get("commit")
+    named: str | None = report.get("commit")
     return TaskClaimView(
         claim_id=claim.claim_id,
         epoch=claim.epoch,
@@ -38,7 +38,7 @@ def _view(claim: Claim) -> TaskClaimView:
         commit=named if verdict is None else verdict.commit or named,
         base_commit=None if verdict is None else verdict.base_commit,
         contract_version=claim.contract_version,
-        summary=words.get("summary", ""),
+        summary=report.get("summary", ""),
         made_at=claim.asked_at_ms,
         taken_at=claim.taken_at_ms,
         decided_at=claim.ended_at_ms,

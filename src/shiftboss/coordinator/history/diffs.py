@@ -54,11 +54,11 @@ class Diffs:
         for work in works:
             try:
                 async with self._turns:
-                    found = await self._diff(work)
+                    diff = await self._diff(work)
             except (EvidenceUnavailable, UnknownRepo) as error:
                 raise DiffUnavailable(request.bead_id, error.detail, command) from error
-            if found is not None and not (work.source == "branch" and found.commit == work.base):
-                return _answer(work, found)
+            if diff is not None and not (work.source == "branch" and diff.commit == work.base):
+                return _answer(work, diff)
         raise DiffUnavailable(request.bead_id, _why_none(works), command)
 
     async def _diff(self, work: _Work) -> WorkDiff | None:
@@ -66,12 +66,12 @@ class Diffs:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        found = await self._evidence.diff(work.handoff.repo, work.base, work.rev)
-        if found is not None and work.source != "branch":  # a branch moves on
-            self._kept[key] = found
+        diff = await self._evidence.diff(work.handoff.repo, work.base, work.rev)
+        if diff is not None and work.source != "branch":  # a branch moves on
+            self._kept[key] = diff
             if len(self._kept) > DIFFS_KEPT_MAX:
                 self._kept.popitem(last=False)
-        return found
+        return diff
 
 
 def _find(tx: Transaction, request: ShowDiffRequest) -> list[_Work]:

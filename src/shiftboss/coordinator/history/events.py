@@ -25,9 +25,9 @@ def listing(tx: Transaction, request: ListEventsRequest) -> EventList:
     first, last = tx.event_bounds(request.swarm_id)
     newest_first = request.after is None
     wanted = _range(request, first, last)
-    found = tx.events_between(wanted, request.limit, newest_first=newest_first)
-    events = _within_size(found)
-    is_cut = len(found) == request.limit or len(events) < len(found)
+    stored = tx.events_between(wanted, request.limit, newest_first=newest_first)
+    events = _within_size(stored)
+    is_cut = len(stored) == request.limit or len(events) < len(stored)
     if newest_first:
         reached = events[-1].event_id if is_cut else wanted.after + 1
         next_before, next_after = (reached if reached > max(first, 1) else None), None

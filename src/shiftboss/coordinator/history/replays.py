@@ -129,11 +129,11 @@ def _answer(
         columns = {only: columns[only]} if only in columns else {}
     ids = [task_id for task_id in columns if task_id > request.after]
     shown = ids[: request.limit]
-    told = None if event is None else view(event)
+    shown_event = None if event is None else view(event)
     workers = workers_of(board)
     return ReplayAnswer(
         at=board.swarm.last_event_id,
-        event=told if told is None or only in (None, told.bead_id) else None,
+        event=shown_event if shown_event is None or only in (None, shown_event.bead_id) else None,
         first_event_id=log.first,
         last_event_id=log.last,
         complete=board.swarm.is_complete,

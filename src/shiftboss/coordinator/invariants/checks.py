@@ -54,14 +54,14 @@ class StoreReport(NamedTuple):
 
 def check_swarm(facts: SwarmFacts, store: StoreFacts) -> list[BrokenInvariant]:
     """Everything but the fold and the signatures, which take longer."""
-    broken = [found for invariant in SWARM_INVARIANTS for found in invariant(facts)]
-    broken += [found for shared in SHARED_INVARIANTS for found in shared(facts, store)]
+    broken = [violation for invariant in SWARM_INVARIANTS for violation in invariant(facts)]
+    broken += [violation for shared in SHARED_INVARIANTS for violation in shared(facts, store)]
     return broken
 
 
 def check_shared(store: StoreFacts, graph: RepoGraph | None = None) -> list[BrokenInvariant]:
     """What is about several swarms."""
-    broken = [found for invariant in STORE_INVARIANTS for found in invariant(store)]
+    broken = [violation for invariant in STORE_INVARIANTS for violation in invariant(store)]
     if graph is not None:
         broken += locks.locked_repos_are_independent(store, graph)
     return broken
@@ -89,7 +89,7 @@ def check_store(
         rows = [row for rows in facts.receipts.values() for row in rows]
         if public_key:
             invalid = (claims.unverified_receipt(row, public_key) for row in rows)
-            broken += [found for found in invalid if found is not None]
+            broken += [violation for violation in invalid if violation is not None]
         tasks += len(facts.tasks)
         event_count += facts.events.total
         receipts += len(rows)

@@ -147,8 +147,8 @@ def _differences(
 
 def _questions(stored: set[int], card: FoldedCard) -> Iterator[str]:
     if not card.questions <= stored <= card.questions | card.doubtful_questions:
-        told = sorted(card.questions)
-        yield f"open questions are {sorted(stored)} in the store and {told} in the events"
+        folded = sorted(card.questions)
+        yield f"open questions are {sorted(stored)} in the store and {folded} in the events"
 
 
 def _landing(facts: SwarmFacts, task_id: str, card: FoldedCard) -> Iterator[str]:
@@ -159,11 +159,11 @@ def _landing(facts: SwarmFacts, task_id: str, card: FoldedCard) -> Iterator[str]
             yield f"landed as {card.landed_commit} in the events only"
         return
     if landing.commit_sha != card.accepted_commit:
-        told = card.accepted_commit
-        yield f"accepted commit is {landing.commit_sha} in the store and {told} in the events"
+        folded = card.accepted_commit
+        yield f"accepted commit is {landing.commit_sha} in the store and {folded} in the events"
     if landing.landed_commit != card.landed_commit:
-        told = card.landed_commit
-        yield f"landed commit is {landing.landed_commit} in the store and {told} in the events"
+        folded = card.landed_commit
+        yield f"landed commit is {landing.landed_commit} in the store and {folded} in the events"
 
 
 def _claim(held: Assignment, claims: list[Claim], card: FoldedCard) -> Iterator[str]:
@@ -178,8 +178,8 @@ def _claim(held: Assignment, claims: list[Claim], card: FoldedCard) -> Iterator[
 
 def _milestone(facts: SwarmFacts, board: FoldedBoard, held: Assignment) -> Iterator[str]:
     attempt = board.swarm.attempts.get(held.task_id)
-    told = None if attempt is None else board.milestone(attempt)
+    folded = None if attempt is None else board.milestone(attempt)
     failed = (held.task_id, held.epoch) in facts.after_failed_ci
     stored = milestone_view(held.state, ci_failed=failed)
-    if told is not None and told != stored:
-        yield f"milestone is {stored} in the store and {told} in the events"
+    if folded is not None and folded != stored:
+        yield f"milestone is {stored} in the store and {folded} in the events"

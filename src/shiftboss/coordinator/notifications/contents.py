@@ -92,10 +92,12 @@ def notification_of(tx: Transaction, swarm_id: str, event_id: int) -> Notificati
     handler = _HANDLERS.get(event.kind)
     if handler is None or is_absorbed(event, siblings):
         return None
-    said = handler(_Case(tx, swarm_id, event, siblings))
-    if said is None:
+    content = handler(_Case(tx, swarm_id, event, siblings))
+    if content is None:
         return None
-    return Notification(0, swarm_id, event_id, said.kind, event.at_ms, _content(swarm_id, said))
+    return Notification(
+        0, swarm_id, event_id, content.kind, event.at_ms, _content(swarm_id, content)
+    )
 
 
 def _content(swarm_id: str, said: _Said) -> Content:

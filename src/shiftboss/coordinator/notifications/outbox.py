@@ -140,5 +140,7 @@ _ALL_TIMES_MS: Final = 2**53
 
 def retry(tx: Transaction, number: int, channel: str | None, now_ms: int) -> Mapping[str, bool]:
     """The deliveries of a notification by channel, and whether each starts again."""
-    found = [each.channel for each in tx.deliveries_of(number) if channel in (None, each.channel)]
-    return {name: tx.retry_delivery(number, name, now_ms) for name in found}
+    channels = [
+        each.channel for each in tx.deliveries_of(number) if channel in (None, each.channel)
+    ]
+    return {name: tx.retry_delivery(number, name, now_ms) for name in channels}

@@ -127,7 +127,9 @@ async def _test_files(
 
 def options_of(texts: Mapping[str, str]) -> dict[str, list[Sabotage]]:
     return {
-        path: found for path, text in texts.items() if (found := sabotages(path, text, _RANDOM))
+        path: sabotaged
+        for path, text in texts.items()
+        if (sabotaged := sabotages(path, text, _RANDOM))
     }
 
 

@@ -212,7 +212,7 @@ async def _texts(work: ChangedWork, policy: VerificationPolicy) -> dict[str, str
         return {}
     files = random.SystemRandom().sample(files, min(len(files), DIFFED_FILES_MAX))
     old = [file.old_blob for file in files if file.old_mode != NO_MODE]
-    sizes = {found.id: found.size for found in await work.mirror.look_up(old) if found is not None}
+    sizes = {blob.id: blob.size for blob in await work.mirror.look_up(old) if blob is not None}
     files = [file for file in files if sizes.get(file.old_blob, 0) <= FILE_BYTES_MAX]
     blobs = [file.blob for file in files]
     contents = await work.mirror.read(blobs, FILE_BYTES_MAX, ALL_BYTES_MAX)

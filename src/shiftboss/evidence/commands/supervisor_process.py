@@ -158,7 +158,7 @@ class ForkServerProcess:
         if self._requests is None:
             return False
         try:
-            socket.send_fds(self._requests, [b"+"], [one.fileno() for one in sockets])
+            socket.send_fds(self._requests, [b"+"], [sock.fileno() for sock in sockets])
         except (ConnectionError, BlockingIOError):
             return False
         return True

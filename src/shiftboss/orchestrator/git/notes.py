@@ -43,8 +43,8 @@ async def add_to_notes(repo: GitRepo, lines: Mapping[str, Sequence[str]], why: s
     crash report."""
     for _ in range(_TRIES):
         # Read first: notes that are written after this make fast-import refuse.
-        tip, *found = await repo.commits_of(NOTES_REF, *lines)
-        for commit, there in zip(lines, found, strict=True):
+        tip, *commits = await repo.commits_of(NOTES_REF, *lines)
+        for commit, there in zip(lines, commits, strict=True):
             if there is None:
                 raise TreeUnavailable(f"the commit {commit} is not in {repo.common}")
         notes = {

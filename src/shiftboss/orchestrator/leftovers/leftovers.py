@@ -81,16 +81,16 @@ async def find_leftovers(
     removable = {name for name, outcome in outcomes.items() if outcome in OVER}
     if include_unfinished:
         removable |= {name for name, outcome in outcomes.items() if outcome == "unfinished"}
-    found = [leftover async for leftover in _worktrees(attempts, contracts)]
+    leftovers = [leftover async for leftover in _worktrees(attempts, contracts)]
     over = {name: outcome for name, outcome in outcomes.items() if name in removable}
     refs, refs_kept = await refs_of_tasks(
         swarm_id, over, tasks, contracts, holders, include_unfinished=include_unfinished
     )
-    found += refs
-    found += await asyncio.to_thread(_folders, state, swarm_id, attempts, outcomes, removable)
+    leftovers += refs
+    leftovers += await asyncio.to_thread(_folders, state, swarm_id, attempts, outcomes, removable)
     run = state / RUNS_FOLDER / swarm_id
     kept = [_kept(run, name, outcomes[name]) for name in sorted(outcomes) if name not in removable]
-    return found, kept + refs_kept
+    return leftovers, kept + refs_kept
 
 
 def hold_ended_run(state: Path, swarm_id: str) -> AbstractContextManager[None]:

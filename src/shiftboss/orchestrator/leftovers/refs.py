@@ -93,7 +93,7 @@ async def refs_of_tasks(
 ) -> tuple[list[Leftover], list[KeptWork]]:
     """The branches, the saved work and the landings of the tasks in `outcomes`, as far as they can
     go, and those that stay."""
-    found: list[Leftover] = []
+    leftovers: list[Leftover] = []
     kept: list[KeptWork] = []
     for bead_id, outcome in sorted(outcomes.items()):
         contract = contracts.get(bead_id)
@@ -120,10 +120,10 @@ async def refs_of_tasks(
         branch = await _branch_of_task(
             repo, swarm_id, bead_id, outcome, contract, landed, include_unfinished
         )
-        found += [branch] if isinstance(branch, Leftover) else []
+        leftovers += [branch] if isinstance(branch, Leftover) else []
         kept += [branch] if isinstance(branch, KeptWork) else []
-        found += await _private_refs(repo, swarm_id, bead_id, outcome)
-    return found, kept
+        leftovers += await _private_refs(repo, swarm_id, bead_id, outcome)
+    return leftovers, kept
 
 
 def _kept_for(holder: RefHolder, swarm_id: str) -> KeptWork:
@@ -203,15 +203,15 @@ async def find_squashed(folders: Iterable[Path]) -> list[Leftover]:
     """The verified commits of squashed work, which receipts name. These refs name the swarm, so
     they are found even if the folder of the run is gone."""
     repos = {repo.common: repo for folder in folders if (repo := await _repo_at(folder))}
-    found = []
+    leftovers = []
     for common, repo in sorted(repos.items()):
         for ref, commit, _ in await _list_refs(repo, SQUASHED_REFS):
             swarm_id, _, bead_id = unquote(ref.removeprefix(SQUASHED_REFS)).partition("/")
             why = f"{bead_id} has landed; only this keeps the commit that its receipt names (--all)"
-            found.append(
+            leftovers.append(
                 Leftover("squashed work", swarm_id, ref, why, 0, common, commit, bead_id=bead_id)
             )
-    return found
+    return leftovers
 
 
 def why_over(bead_id: str, outcome: TaskOutcome) -> str:

@@ -100,8 +100,8 @@ async def find_exposed(plan: Plan, plan_file: Path) -> list[ExposedFile]:
     files = await asyncio.to_thread(lambda: dict(_sources(plan, plan_file)))
     if not files:
         return []
-    found = await asyncio.gather(*(_find_exposed(repo, files) for repo in plan.repos.values()))
-    return [exposed for of_repo in found for exposed in of_repo]
+    by_repo = await asyncio.gather(*(_find_exposed(repo, files) for repo in plan.repos.values()))
+    return [exposed for of_repo in by_repo for exposed in of_repo]
 
 
 def _sources(plan: Plan, plan_file: Path) -> Iterator[tuple[Path, KeyPath]]:
@@ -149,8 +149,10 @@ async def _stored(top: Path, files: Collection[Path]) -> list[Path]:
     blobs = await asyncio.to_thread(lambda: dict(_blobs(files)))
     if not blobs:
         return []
-    found = await look_up(_with_input(await GitRepo.at(top)), list(blobs))
-    return [file for file, blob in zip(blobs.values(), found, strict=True) if blob is not None]
+    blobs_there = await look_up(_with_input(await GitRepo.at(top)), list(blobs))
+    return [
+        file for file, blob in zip(blobs.values(), blobs_there, strict=True) if blob is not None
+    ]
 
 
 def _blobs(files: Iterable[Path]) -> Iterator[tuple[str, Path]]:

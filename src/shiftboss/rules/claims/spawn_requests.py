@@ -61,9 +61,9 @@ def made_contract(request: SpawnSubtaskRequest, digest: str) -> bool:
 
 def _digest_with_defaults(request: SpawnSubtaskRequest) -> str | None:
     """None for a request that those versions could not have got."""
-    said = request.model_dump(mode="json", exclude=_NOT_OF_CONTRACT, exclude_defaults=True)
-    policy = said.pop("policy", {})
-    if said.keys() - _REQUEST_WITH_DEFAULTS or policy.keys() - _POLICY_WITH_DEFAULTS:
+    members = request.model_dump(mode="json", exclude=_NOT_OF_CONTRACT, exclude_defaults=True)
+    policy = members.pop("policy", {})
+    if members.keys() - _REQUEST_WITH_DEFAULTS or policy.keys() - _POLICY_WITH_DEFAULTS:
         return None
     content = request.model_dump(mode="json", include=_REQUEST_WITH_DEFAULTS)
     content["policy"] = request.policy.model_dump(mode="json", include=_POLICY_WITH_DEFAULTS)

@@ -66,8 +66,8 @@ def polling_at(servers: Iterable[DeploymentServer]) -> dict[str, frozenset[str]]
     """By swarm, the workers that wait for a task at these servers. An older version tells none."""
     polling: dict[str, frozenset[str]] = {}
     for server in servers:
-        told = facts_of(server).get("polling")
-        for swarm_id, names in told.items() if isinstance(told, dict) else ():
+        told_polling = facts_of(server).get("polling")
+        for swarm_id, names in told_polling.items() if isinstance(told_polling, dict) else ():
             polling[swarm_id] = polling.get(swarm_id, frozenset()) | frozenset(map(str, names))
     return polling
 
@@ -84,7 +84,7 @@ def find_differences(
     living: Sequence[DeploymentServer], retired_keys: Collection[str]
 ) -> list[Difference]:
     """The worst first."""
-    found = [
+    differences = [
         *_versions(living),
         *_tokens(living, "operator_token", "operator's token", _OPERATOR_TODO),
         *_tokens(living, "token", "token that workers send", _SHARED_TODO),
@@ -92,7 +92,7 @@ def find_differences(
         *_keys(living, retired_keys),
     ]
     order: list[Severity] = ["problem", "warning", "information"]
-    return sorted(found, key=lambda difference: order.index(difference.severity))
+    return sorted(differences, key=lambda difference: order.index(difference.severity))
 
 
 _OPERATOR_TODO: Final = (
@@ -110,7 +110,7 @@ def _versions(living: Sequence[DeploymentServer]) -> Iterable[Difference]:
     groups = _groups(living, lambda server: server.version)
     if len(groups) < 2:
         return
-    apart = not all(work_together(one, other) for one in groups for other in groups)
+    apart = not all(work_together(version, other) for version in groups for other in groups)
     yield Difference(
         "version",
         "problem" if apart else "information",

@@ -251,8 +251,8 @@ class TomlFile:
         return self._block.has_ours(text)
 
     def with_ours(self, text: str | None) -> str:
-        found = _member(self._parsed(text or ""), self.path)
-        if text is not None and self.has_ours(text) and found is not None and self.is_kept(found):
+        member = _member(self._parsed(text or ""), self.path)
+        if text is not None and self.has_ours(text) and member is not None and self.is_kept(member):
             return text
         added = self._block.with_ours(text)
         try:

@@ -107,15 +107,15 @@ def declared_modules(files: Mapping[str, str]) -> frozenset[str]:
 
 def searched_folders(files: Mapping[str, str]) -> frozenset[str]:
     """What the settings of pytest call `pythonpath`."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for path, text in files.items():
         try:
-            words = _python_path(posixpath.basename(path).casefold(), text)
+            folders = _python_path(posixpath.basename(path).casefold(), text)
         except (ValueError, RecursionError, configparser.Error):
             continue
         around = posixpath.dirname(path)
-        found |= {posixpath.normpath(posixpath.join(around, word)).casefold() for word in words}
-    return frozenset(found)
+        paths |= {posixpath.normpath(posixpath.join(around, word)).casefold() for word in folders}
+    return frozenset(paths)
 
 
 def _python_path(name: str, text: str) -> list[str]:
@@ -245,9 +245,9 @@ def _ini(text: str) -> configparser.ConfigParser:
 
 def _of_requirements(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
     for line in lines:
-        found = _REQUIREMENT.match(line)
-        if found is not None:
-            yield found[1], _IN_REPOSITORY.search(line) is not None
+        match = _REQUIREMENT.match(line)
+        if match is not None:
+            yield match[1], _IN_REPOSITORY.search(line) is not None
 
 
 def _is_local(value: Any) -> bool:

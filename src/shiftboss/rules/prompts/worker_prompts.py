@@ -142,9 +142,9 @@ def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
 def _continue_lines(checkpoint: Mapping[str, Any], ci: CiPolicy) -> list[str]:
     """Where an earlier worker stopped. Reports about CI may contain its addresses."""
     commits = [commit[:12] for commit in checkpoint.get("commits", [])[-COMMITS_TOLD_MAX:]]
-    told = [checkpoint.get("context_summary"), *checkpoint.get("decisions_made", [])[::-1]]
+    texts = [checkpoint.get("context_summary"), *checkpoint.get("decisions_made", [])[::-1]]
     lines = [f"CONTINUE from {checkpoint.get('current_milestone')} {' '.join(commits)}".rstrip()]
-    lines += [f"KNOWN: {_on_one_line(text)[:KNOWN_CHARACTERS_MAX]}" for text in told if text]
+    lines += [f"KNOWN: {_on_one_line(text)[:KNOWN_CHARACTERS_MAX]}" for text in texts if text]
     return [line for line in lines[: KNOWN_LINES_MAX + 1] if not ci_context_in(line, ci)]
 
 

@@ -238,15 +238,15 @@ def _claim(facts: TaskSituation) -> Iterator[Reason]:
     elif claim.state == "refused":
         show = facts.command("handoff show")
         # The reason of a question about the refusals names the commands already.
-        told = {violation["check"] for violation in facts.violations}
-        told = told if any(map(can_be_waived, facts.questions)) else set()
+        already_named = {violation["check"] for violation in facts.violations}
+        already_named = already_named if any(map(can_be_waived, facts.questions)) else set()
         for violation in facts.violations[:VIOLATIONS_NAMED_MAX]:
             check = violation["check"]
             text = f"claim {claim.claim_id} was refused by the check {check}"
             text += f": {short_text(violation['message'])}"
             task = facts.task
-            waive = waive_commands(task.swarm_id, task.task_id, {check} - told)
-            told.add(check)
+            waive = waive_commands(task.swarm_id, task.task_id, {check} - already_named)
+            already_named.add(check)
             yield Reason("claim_refused", task.task_id, text, show, tuple(waive))
 
 

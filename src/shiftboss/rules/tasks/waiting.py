@@ -253,14 +253,14 @@ def raise_budget_command(
 
 
 def set_budget_command(budget: BudgetRecord) -> str:
-    words = f"shiftboss budget set --swarm {budget.swarm_id}"
+    command = f"shiftboss budget set --swarm {budget.swarm_id}"
     if budget.task_id != WHOLE_SWARM:
-        words += f" --task {budget.task_id}"
+        command += f" --task {budget.task_id}"
     if budget.tokens is not None:
-        words += f" --tokens {budget.tokens}"
+        command += f" --tokens {budget.tokens}"
     if budget.microdollars is not None:
-        words += f" --dollars {_dollars(budget.microdollars)}"
-    return words
+        command += f" --dollars {_dollars(budget.microdollars)}"
+    return command
 
 
 def _dollars(microdollars: int) -> str:

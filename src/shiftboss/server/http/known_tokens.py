@@ -30,10 +30,6 @@ class KnownTokens:
         self._given: dict[bytes, Actor] = {}
         self.replace_given(shared, operator)
 
-    @property
-    def has_shared(self) -> bool:
-        return SHARED in self._given.values()
-
     def replace_given(self, shared: Sequence[str], operator: Sequence[str]) -> None:
         """The tokens from files and the environment: those that all share, and the operator's. Of
         each there may be several while they are rotated."""

@@ -162,9 +162,9 @@ class OpenConnections:
         pause = len(self._seen) / LISTED_PER_SECOND
         if not self._closable and self._clock() - self._listed >= pause:
             self._listed = self._clock()
-            found = [one for one in self._seen if one.phase in _WAITING]
+            closable = [each for each in self._seen if each.phase in _WAITING]
             # The list is used from its end: first those without a request, oldest first.
-            self._closable = sorted(found, key=lambda one: _WAITING[one.phase])[::-1]
+            self._closable = sorted(closable, key=lambda each: _WAITING[each.phase])[::-1]
         while self._closable:
             connection = self._closable.pop()
             if connection in self._seen and connection.phase in _WAITING:

@@ -47,7 +47,7 @@ def session_secret(cookie: bytes, host: bytes, *, only_secure: bool) -> bytes | 
     for part in cookie.split(b";"):
         name, _, value = part.strip().partition(b"=")
         values.setdefault(str(name, "latin-1"), value)
-    found = values.get(cookie_name(host, is_secure=True))
-    if found is None and not only_secure:
-        found = values.get(cookie_name(host, is_secure=False))
-    return found if found is not None and _VALUE.fullmatch(found) else None
+    secret = values.get(cookie_name(host, is_secure=True))
+    if secret is None and not only_secure:
+        secret = values.get(cookie_name(host, is_secure=False))
+    return secret if secret is not None and _VALUE.fullmatch(secret) else None

@@ -75,21 +75,21 @@ class StaticFiles:
             self._files[path] = self._files[f"{STATIC_PREFIX}{name}"]
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        found = self._files.get(scope["path"])
-        if found is None:
+        file = self._files.get(scope["path"])
+        if file is None:
             raise UnknownPath(f"there is nothing at {scope['path']}", field="path")
-        await found.reply(scope["headers"]).send(send)
+        await file.reply(scope["headers"]).send(send)
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
-    found: list[tuple[str, Traversable]] = []
+    files: list[tuple[str, Traversable]] = []
     for item in folder.iterdir():
         name = f"{prefix}{item.name}"
         if item.is_dir():
-            found += _walk(item, f"{name}/")
+            files += _walk(item, f"{name}/")
         elif name.rpartition(".")[2] in _TYPES:
-            found.append((name, item))
-    return found
+            files.append((name, item))
+    return files
 
 
 def _read(name: str, item: Traversable) -> StaticFile:

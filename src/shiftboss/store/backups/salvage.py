@@ -110,12 +110,12 @@ def _is_without_rowid(connection: sqlite3.Connection, name: str) -> bool:
 
 def _remove_orphans(target: sqlite3.Connection) -> set[str]:
     """Remove what refers to a lost row, and what refers to that; the tables it was in."""
-    found: set[str] = set()
+    tables: set[str] = set()
     while True:
         removed = {name for name in _tables(target) if _remove_orphans_of(target, name)}
         if not removed:
-            return found
-        found |= removed
+            return tables
+        tables |= removed
 
 
 def _remove_orphans_of(target: sqlite3.Connection, name: str) -> bool:

@@ -182,14 +182,14 @@ def _move_aside(database: Path, now_ms: int) -> str | None:
     kept = database.with_name(f"{database.name}.replaced-{time_stamp(now_ms)}")
     if kept.exists():
         raise DatabaseHasContent(f"{kept} exists; nothing was changed", hint="try again")
-    found = [suffix for suffix in _SUFFIXES if Path(f"{database}{suffix}").exists()]
+    suffixes = [suffix for suffix in _SUFFIXES if Path(f"{database}{suffix}").exists()]
     note = DamageWatch(database).note_file
     if note.exists():
         note.replace(f"{kept}.damaged")
     write_durably(note, b"a restore was interrupted; run it again\n")
-    for suffix in found:
+    for suffix in suffixes:
         Path(f"{database}{suffix}").replace(f"{kept}{suffix}")
-    return str(kept) if "" in found else None
+    return str(kept) if "" in suffixes else None
 
 
 def check_schema(file: Path, connection: sqlite3.Connection, version: int) -> None:

@@ -158,12 +158,14 @@ class DamageWatch:
             return self.damage
         self._next_check = time.monotonic() + FILES_UNCHECKED_SECONDS
         for path, remembered in self._files.items():
-            found = _identity(path)
-            if found != remembered:
-                reason = "was deleted" if found is None else "was replaced by another file"
+            identity = _identity(path)
+            if identity != remembered:
+                reason = "was deleted" if identity is None else "was replaced by another file"
                 self.is_changed = True
                 name = Path(path).name
-                return self.found(f"{name} {reason} while the server had it open", keep=not found)
+                return self.found(
+                    f"{name} {reason} while the server had it open", keep=not identity
+                )
         return None
 
 
@@ -250,7 +252,7 @@ def _has_content(path: Path) -> bool:
 
 def _identity(path: str) -> FileIdentity | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - faster, and called for every commit
+        status = os.stat(path)  # noqa: PTH116 - faster, and called for every commit
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -276,9 +276,9 @@ class SqliteSession:
 
     def check(self) -> None:
         """Raises StoreDamaged if a part of the file that can be checked quickly is damaged."""
-        found = check_open_file(self._connection, CHECK_SECONDS)
-        if found is not None:
-            raise self._watch.found(found)
+        damage = check_open_file(self._connection, CHECK_SECONDS)
+        if damage is not None:
+            raise self._watch.found(damage)
 
     def savepoint(self) -> None:
         # Insert each event at once, so that an error belongs to its own use case.
@@ -291,13 +291,13 @@ class SqliteSession:
     def damage(self, limit: int) -> list[str]:
         """What SQLite itself finds wrong: pages, indexes, references to rows that are not there.
         Reads the whole file."""
-        found = [
+        problems = [
             str(row[0])
             for row in self._connection.execute(f"PRAGMA integrity_check({limit})")
             if row[0] != "ok"
         ]
         dangling = self._connection.execute("PRAGMA foreign_key_check").fetchmany(limit)
-        return found + [
+        return problems + [
             f"row {row_id} of {table} refers to a row of {parent} that is not there"
             for table, row_id, parent, _ in dangling
         ]

@@ -136,15 +136,15 @@ def leave_session_keyring() -> None:
 def descendants() -> list[Process]:
     """All processes below this one, at a cost that does not depend on the other processes of the
     machine. Empty where there is no /proc."""
-    found: list[Process] = []
+    processes: list[Process] = []
     pending = children_of(os.getpid())
     while pending:
         pid = pending.pop()
         process = _read_process(pid)
         if process is not None:
-            found.append(process)
+            processes.append(process)
             pending += children_of(pid)
-    return found
+    return processes
 
 
 def children_of(pid: int) -> list[int]:

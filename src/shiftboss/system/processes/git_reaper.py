@@ -45,16 +45,16 @@ def main() -> None:
 
 def marked_groups(marks: set[bytes]) -> set[int]:
     """The process groups of the processes that have one of the marks in their environment."""
-    found = set()
+    groups = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 environment = file.read()
             if any(mark in environment for mark in marks):
-                found.add(os.getpgid(int(pid)))
+                groups.add(os.getpgid(int(pid)))
         except OSError:
             continue  # it has ended, or belongs to somebody else
-    return found
+    return groups
 
 
 def kill(group: int) -> None:

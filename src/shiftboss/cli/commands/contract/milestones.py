@@ -148,13 +148,16 @@ def milestone(
             raise
         raise show_refusal(swarm_id, task_id, refusal.problem) from None
     answer = parse_answer(document, "milestone")
-    pending = None
-    if answer["status"] == "verifying":
-        pending = BadReport(
-            f"{answer['bead_id']} is still being verified",
-            hint="run the same command again to keep waiting",
-        )
-    return Output(document, lambda: _show(answer), pending)
+    return Output(document, lambda: _show(answer), _still_verifying(answer))
+
+
+def _still_verifying(answer: dict[str, Any]) -> BadReport | None:
+    if answer["status"] != "verifying":
+        return None
+    return BadReport(
+        f"{answer['bead_id']} is still being verified",
+        hint="run the same command again to keep waiting",
+    )
 
 
 def _line_or_report(line: str, options: Mapping[str, object]) -> dict[str, object]:

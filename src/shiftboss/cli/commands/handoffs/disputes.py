@@ -160,8 +160,8 @@ def _amend(
     changes: dict[str, Any],
     reason: str | None,
 ) -> Output:
-    said = {**changes, "reason": reason or changes.get("reason") or DEFAULT_REASON}
-    document = session.call_as_operator("amend_handoff", swarm_id, bead_id=task_id, **said)
+    amendment = {**changes, "reason": reason or changes.get("reason") or DEFAULT_REASON}
+    document = session.call_as_operator("amend_handoff", swarm_id, bead_id=task_id, **amendment)
 
     def view() -> None:
         answer = parse_answer(document, "version")

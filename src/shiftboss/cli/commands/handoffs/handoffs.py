@@ -112,31 +112,44 @@ def spawn(
         "strategy": strategy,
         "success_criteria": criterion or [],
         "files_readonly": readonly,
-        "policy": {
-            "generated": generated or [],
-            "expectations_change": expectations_change or [],
-            "setup": setup or [],
-            "sandbox": sandbox.value,
-            "network": network.value,
-        },
+        "policy": _verification_policy(generated, expectations_change, setup, sandbox, network),
         "traits": trait or [],
         "submit": submit,
     }
     tests = held_out_tests(held_out, held_out_criterion)
     if tests is not None:
         request["held_out"] = tests
-    if replace:
-        answer = session.call_as_operator("replace_handoff", swarm, **request)
-    elif tests is not None:
-        answer = session.call_as_operator("spawn_subtask", swarm, **request)
-    else:
-        answer = session.call_as_operator_if_own(
-            "swarm_spawn_subtask", "spawn_subtask", swarm, **request
-        )
+    answer = _send_spawn(session, swarm, request, replace=replace)
     return Output(
         answer,
         lambda: _show_spawned(parse_answer(answer, "contract_version"), swarm, only_prompt=prompt),
     )
+
+
+def _verification_policy(
+    generated: list[str] | None,
+    expectations_change: list[str] | None,
+    setup: list[str] | None,
+    sandbox: SandboxKind,
+    network: NetworkKind,
+) -> dict[str, object]:
+    return {
+        "generated": generated or [],
+        "expectations_change": expectations_change or [],
+        "setup": setup or [],
+        "sandbox": sandbox.value,
+        "network": network.value,
+    }
+
+
+def _send_spawn(
+    session: ServerSession, swarm: str, request: dict[str, object], *, replace: bool
+) -> bytes:
+    if replace:
+        return session.call_as_operator("replace_handoff", swarm, **request)
+    if "held_out" in request:
+        return session.call_as_operator("spawn_subtask", swarm, **request)
+    return session.call_as_operator_if_own("swarm_spawn_subtask", "spawn_subtask", swarm, **request)
 
 
 def _read_description(text: str | None, file: Path | None) -> str | None:

@@ -92,8 +92,10 @@ def _session(record: AttemptRecord) -> str | None:
     agent, session = AGENTS.get(record.settings.kind, AGENTS["command"]), None
     with LogTail(record.output) as output:
         for line in output.new_lines(to_end=True):
-            found = agent.session_of(line)
-            session = found if found is not None and _SESSION.fullmatch(found) else session
+            session_id = agent.session_of(line)
+            session = (
+                session_id if session_id is not None and _SESSION.fullmatch(session_id) else session
+            )
     return session
 
 

@@ -61,12 +61,12 @@ def clean(
       shiftboss clean --apply
     """
     cleaning = _Cleaning(session, state_folder(), include_unfinished)
-    found, kept = cleaning.find()
+    leftovers, kept = cleaning.find()
     if apply:
-        return _removed(cleaning.remove(found), kept, cleaning)
+        return _removed(cleaning.remove(leftovers), kept, cleaning)
     return Output.of(
-        {"leftovers": [each.as_json() for each in found], "kept": _kept_json(kept)},
-        lambda: _show_found(found, kept, include_unfinished=include_unfinished),
+        {"leftovers": [each.as_json() for each in leftovers], "kept": _kept_json(kept)},
+        lambda: _show_found(leftovers, kept, include_unfinished=include_unfinished),
         cleaning.error,
         cleaning.notes,
     )
@@ -95,18 +95,18 @@ class _Cleaning:
         tasks = {swarm_id: self._tasks(swarm_id) for swarm_id in runs}
         contracts = {swarm_id: self._contracts(swarm_id, tasks[swarm_id]) for swarm_id in runs}
         holders = asyncio.run(self._holders(runs, tasks, contracts))
-        found: list[Leftover] = []
+        leftovers: list[Leftover] = []
         kept: list[KeptWork] = []
         for swarm_id, is_live in runs.items():
             if is_live or (self._include_unfinished and tasks[swarm_id] is None):
                 continue
-            leftovers, staying = self._find_in_run(
+            of_run, staying = self._find_in_run(
                 swarm_id, tasks[swarm_id] or {}, contracts[swarm_id], holders
             )
-            found += leftovers
+            leftovers += of_run
             kept += staying
         squashed = self._squashed(runs, tasks, contracts)
-        return _once([*found, *squashed, *self._complete_swarms(runs)]), kept
+        return _once([*leftovers, *squashed, *self._complete_swarms(runs)]), kept
 
     def _contracts(self, swarm_id: str, tasks: Tasks | None) -> WorkLocations:
         """Of the tasks that agents have worked on. Asked of the server, and never read from files
@@ -167,18 +167,18 @@ class _Cleaning:
         for swarm_id in {each.swarm_id for each in listed} - runs.keys():
             with contextlib.suppress(NoServer, RequestRefused):
                 known[swarm_id] = self._read_tasks(swarm_id)
-        found = [
+        landed = [
             each
             for each in listed
             if outcome_of((known.get(each.swarm_id) or {}).get(each.bead_id)) == "landed"
         ]
-        if found and not self._include_unfinished:
+        if landed and not self._include_unfinished:
             self.notes.append(
-                f"{pluralize(len(found), 'ref')} of squashed work stay: they keep the commits that "
-                "receipts name; to list them: shiftboss clean --all"
+                f"{pluralize(len(landed), 'ref')} of squashed work stay: they keep the commits "
+                "that receipts name; to list them: shiftboss clean --all"
             )
             return []
-        return found
+        return landed
 
     def _complete_swarms(self, runs: Mapping[str, bool]) -> list[Leftover]:
         """Swarms of plans and of tasks, unless a run works on them. Those of packets are deleted by
@@ -254,10 +254,10 @@ class _Cleaning:
             ]
         return [each for each in reservations if each is not None]
 
-    def remove(self, found: list[Leftover]) -> list[Removal]:
+    def remove(self, leftovers: list[Leftover]) -> list[Removal]:
         results: list[Removal] = []
-        for swarm_id in dict.fromkeys(each.swarm_id for each in found):
-            own = [each for each in found if each.swarm_id == swarm_id]
+        for swarm_id in dict.fromkeys(each.swarm_id for each in leftovers):
+            own = [each for each in leftovers if each.swarm_id == swarm_id]
             results += self._remove(own, swarm_id)
         return results
 
@@ -294,9 +294,9 @@ class _Cleaning:
             return [(each, error.detail) for each in own]
 
 
-def _once(found: list[Leftover]) -> list[Leftover]:
+def _once(leftovers: list[Leftover]) -> list[Leftover]:
     """Several swarms may have worked on a task of the same name, and so have the same refs."""
-    return list({(each.kind, each.repo, each.name): each for each in reversed(found)}.values())[
+    return list({(each.kind, each.repo, each.name): each for each in reversed(leftovers)}.values())[
         ::-1
     ]
 
@@ -328,13 +328,15 @@ def _removed(results: list[Removal], kept: list[KeptWork], cleaning: _Cleaning) 
     )
 
 
-def _show_found(found: list[Leftover], kept: list[KeptWork], *, include_unfinished: bool) -> None:
-    if found:
+def _show_found(
+    leftovers: list[Leftover], kept: list[KeptWork], *, include_unfinished: bool
+) -> None:
+    if leftovers:
         from shiftboss.cli.views.leftovers import leftovers_table, size_text
 
-        show(leftovers_table(found))
+        show(leftovers_table(leftovers))
         option = " --all" if include_unfinished else ""
-        total = size_text(sum(each.size for each in found))
+        total = size_text(sum(each.size for each in leftovers))
         print_line(f"{total}; nothing was removed yet: shiftboss clean{option} --apply")
     else:
         print_line("nothing to clean")

@@ -26,6 +26,47 @@ if TYPE_CHECKING:
 _DONE: Final = {"create": "created", "change": "changed", "delete": "deleted"}
 
 
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="[FOLDER]", help="The top of a repository. Default: the current folder."
+    ),
+]
+Agents = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"Set up this agent: {', '.join(BRANDS)}. Repeat it for several. Default: the "
+        "agents that are set up, else Claude Code and the agents that have settings here.",
+    ),
+]
+AllAgents = Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")]
+AgentsServer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The server that the agents use. Default: the one they are set up for, else "
+        f"{ADDRESS}.",
+    ),
+]
+AgentsTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file with the server's token (mode 600), outside of the repository. The token "
+        "itself is written nowhere.",
+    ),
+]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Change nothing; exit with 1 if something is missing or outdated."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what would change.")]
+Remove = Annotated[bool, typer.Option("--remove", help="Remove what init added.")]
+
+
 class NotSetUp(ShiftbossError):
     code = "not_set_up"
     title = "The repository is not set up"
@@ -33,47 +74,14 @@ class NotSetUp(ShiftbossError):
 
 @json_command("Print it as JSON.")
 def init(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="[FOLDER]", help="The top of a repository. Default: the current folder."
-        ),
-    ] = Path(),
-    agent: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Set up this agent: {', '.join(BRANDS)}. Repeat it for several. Default: the "
-            "agents that are set up, else Claude Code and the agents that have settings here.",
-        ),
-    ] = None,
-    all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")] = False,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The server that the agents use. Default: the one they are set up for, else "
-            f"{ADDRESS}.",
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file with the server's token (mode 600), outside of the repository. The token "
-            "itself is written nowhere.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Change nothing; exit with 1 if something is missing or outdated."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; show what would change.")
-    ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what init added.")] = False,
+    folder: Folder = Path(),
+    agent: Agents = None,
+    all_agents: AllAgents = False,
+    server: AgentsServer = None,
+    token_file: AgentsTokenFile = None,
+    check: Check = False,
+    dry_run: DryRun = False,
+    remove: Remove = False,
 ) -> Output:
     """Set a repository up for agents.
 

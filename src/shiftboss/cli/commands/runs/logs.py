@@ -71,8 +71,8 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
     for line in lines:
         is_empty = False
         is_output = line.stream == "output"
-        told = agent_lines.read(line.text) if is_output else [error_line(line.text)]
-        for each in told:
+        shown_lines = agent_lines.read(line.text) if is_output else [error_line(line.text)]
+        for each in shown_lines:
             is_silent = False
             print(each, flush=True)
     if is_silent and not is_empty:

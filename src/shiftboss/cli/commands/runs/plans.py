@@ -62,15 +62,15 @@ def check(
         loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
         return refusal(file, problems_of(error) or [error.detail], [])
-    found = make_preflight(
+    preflight = make_preflight(
         loaded, loaded.plan, default_database(), agents=agents, repos=repos, tests=True
     )
-    if found.problems:
-        return refusal(file, found.problems, found.warnings)
+    if preflight.problems:
+        return refusal(file, preflight.problems, preflight.warnings)
     in_phases = phases(loaded.plan)
     return Output.of(
-        {"file": str(file), "problems": [], "warnings": found.warnings, "phases": in_phases},
-        lambda: _show_check(file, loaded.plan, found.warnings, len(in_phases)),
+        {"file": str(file), "problems": [], "warnings": preflight.warnings, "phases": in_phases},
+        lambda: _show_check(file, loaded.plan, preflight.warnings, len(in_phases)),
     )
 
 

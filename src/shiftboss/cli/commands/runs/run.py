@@ -37,6 +37,45 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Only show when each task would start, and what it waits for."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=200, help="How many agents run at once."),
+]
+DefaultAgent = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The agent for tasks that name none."),
+]
+AutoMerge = Annotated[
+    bool | None,
+    typer.Option(
+        "--auto-merge/--no-auto-merge",
+        help="Land accepted work at once, or leave it to `shiftboss land`.",
+    ),
+]
+Retry = Annotated[
+    bool,
+    typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
+]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait/--no-wait",
+        help="Stay while a task waits for you: a question, a pause, a budget.",
+    ),
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Run in the background; return when it works.")
+]
+Attach = Annotated[
+    bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")
+]
+Stop = Annotated[
+    bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
+]
 RunServerUrl = Annotated[
     str | None,
     typer.Option(
@@ -86,47 +125,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.
 def run(
     context: typer.Context,
     plan_file: PlanFile,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Only show when each task would start, and what it waits for."
-        ),
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=200, help="How many agents run at once."),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The agent for tasks that name none."),
-    ] = None,
-    auto_merge: Annotated[
-        bool | None,
-        typer.Option(
-            "--auto-merge/--no-auto-merge",
-            help="Land accepted work at once, or leave it to `shiftboss land`.",
-        ),
-    ] = None,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
-    ] = False,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait",
-            help="Stay while a task waits for you: a question, a pause, a budget.",
-        ),
-    ] = True,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Run in the background; return when it works.")
-    ] = False,
-    attach: Annotated[
-        bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")
-    ] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
-    ] = False,
+    dry_run: DryRun = False,
+    workers: Workers = None,
+    agent: DefaultAgent = None,
+    auto_merge: AutoMerge = None,
+    retry: Retry = False,
+    wait: Wait = True,
+    detach: Detach = False,
+    attach: Attach = False,
+    stop: Stop = False,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
     ca: CaFile = None,  # noqa: ARG001 - exported already
@@ -153,25 +160,21 @@ def run(
     if stop:
         print_output(_run_folder(plan_file, db).stop(), as_json=as_json)
         return
-    changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     loaded = _load(plan_file, as_json=as_json)
-    plan = loaded.plan.model_copy(
-        update={name: value for name, value in changes.items() if value is not None}
-    )
+    plan = _changed(loaded.plan, workers=workers, agent=agent, auto_merge=auto_merge)
     policy = _policy_of(plan_file, policy)
-    found = make_preflight(loaded, plan, db or default_database(), trees)
+    preflight = make_preflight(loaded, plan, db or default_database(), trees)
     if dry_run:
-        print_output(_dry_run(plan_file, plan, policy, found), as_json=as_json)
+        print_output(_dry_run(plan_file, plan, policy, preflight), as_json=as_json)
         return
-    if found.problems:
-        print_output(refusal(plan_file, found.problems, found.warnings), as_json=as_json)
-    note_warnings(found.warnings)
+    if preflight.problems:
+        print_output(refusal(plan_file, preflight.problems, preflight.warnings), as_json=as_json)
+    note_warnings(preflight.warnings)
     if detach:
         print_output(_run_folder(plan_file, db).detach(), as_json=as_json)
         return
-    options = _run_options(plan, server, token_file, db, policy)
     options = replace(
-        options,
+        _run_options(plan, server, token_file, db, policy),
         trees=trees,
         own_server=own_server,
         retry=retry,
@@ -179,6 +182,12 @@ def run(
         plan_file=plan_file.absolute(),
     )
     raise typer.Exit(_run(options, as_json=as_json))
+
+
+def _changed(plan: Plan, **settings: object) -> Plan:
+    """With the settings that the command line gives."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    return plan.model_copy(update=given)
 
 
 def land(

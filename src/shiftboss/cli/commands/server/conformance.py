@@ -94,11 +94,11 @@ def _check_worker(
         try:
             start = command_starter(_absolute(argv))
             kit = WorkerKit(start, own_server, Path(folder, "worker"), WaitLimits(seconds))
-            found = kit.detect() if profile == "auto" else profile
-            kit.run(found, only, report)
+            profile_name = kit.detect() if profile == "auto" else profile
+            kit.run(profile_name, only, report)
         finally:
             own_server.kill()
-    return f"{found} worker"
+    return f"{profile_name} worker"
 
 
 def _check_server(
@@ -136,19 +136,19 @@ def _listed(only: Sequence[str]) -> Output:
         "packet worker": list(checks_of("packet")),
         "server": list(SERVER_CHECKS),
     }
-    picked = chosen([one for checks in by_subject.values() for one in checks], only)
+    picked = chosen([check for checks in by_subject.values() for check in checks], only)
     rows = [
         {
             "subject": subject,
-            "check": one.name,
-            "document": one.document,
-            "promise": one.promise,
-            "text": one.text,
-            "required": one.required,
+            "check": check.name,
+            "document": check.document,
+            "promise": check.promise,
+            "text": check.text,
+            "required": check.required,
         }
         for subject, checks in by_subject.items()
-        for one in checks
-        if one in picked
+        for check in checks
+        if check in picked
     ]
     return Output.of({"checks": rows}, lambda: _show_list(rows))
 

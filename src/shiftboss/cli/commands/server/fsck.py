@@ -100,7 +100,7 @@ def _findings(at_rest: AtRest[StoreReport]) -> list[dict[str, Any]]:
         for text in at_rest.damage
     ]
     broken = at_rest.value.broken if at_rest.value is not None else []
-    return damage + [found._asdict() for found in broken]
+    return damage + [invariant._asdict() for invariant in broken]
 
 
 def _broken(db: str, at_rest: AtRest[StoreReport], findings: int) -> InvariantsBroken | None:
@@ -131,11 +131,11 @@ def _notes(at_rest: AtRest[StoreReport]) -> list[str]:
 
 
 def _show(db: str, findings: list[dict[str, Any]], report: StoreReport | None) -> None:
-    for found in findings:
-        swarm = f" of {found['swarm_id']}" if found["swarm_id"] else ""
-        print_line(f"{found['invariant']}: {found['subject']}{swarm}: {found['detail']}")
-        if found["command"]:
-            print_line(f"  {found['command']}")
+    for finding in findings:
+        swarm = f" of {finding['swarm_id']}" if finding["swarm_id"] else ""
+        print_line(f"{finding['invariant']}: {finding['subject']}{swarm}: {finding['detail']}")
+        if finding["command"]:
+            print_line(f"  {finding['command']}")
     if report is not None and not findings:
         checked = ", ".join(
             pluralize(count, name.removesuffix("s"))

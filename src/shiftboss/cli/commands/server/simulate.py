@@ -169,7 +169,7 @@ def _show(results: list[SimulationResult], failures: list[SimulationResult]) -> 
             print_line(f"  {line}")
         print_line(f"  repeat: {failure.command}")
     events = sum(result.events for result in results)
-    told = f"{pluralize(len(results), 'seed')}, {pluralize(events, 'event')}"
+    summary = f"{pluralize(len(results), 'seed')}, {pluralize(events, 'event')}"
     if len(results) == 1:
-        told += f", history {results[0].hash}"
-    print_line(f"{told}, {len(failures)} failed" if failures else f"{told}, nothing broken")
+        summary += f", history {results[0].hash}"
+    print_line(f"{summary}, {len(failures)} failed" if failures else f"{summary}, nothing broken")

@@ -55,14 +55,14 @@ def verifier(
 
     hide_secrets()
     start_logs(LogSettings(log_level.value, log_format.value, log_file))
-    found = find_target(server)
+    found_server = find_target(server)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.servers import Servers
     from shiftboss.system.processes.orphans import ORPHANS
     from shiftboss.verifier.service import run_verifier
 
-    target = Servers.at(found.address, token_file=token_file)
-    operator_token = operator_token_beside(target.token, operator_token_file, found.state)
+    target = Servers.at(found_server.address, token_file=token_file)
+    operator_token = operator_token_beside(target.token, operator_token_file, found_server.state)
     own_name = name or _generated_name()
     _announce(own_name, str(target.addresses), as_json=as_json)
     # Of this process, which starts nothing else: what a command leaves behind is ended.

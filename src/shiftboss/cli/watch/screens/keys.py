@@ -54,8 +54,8 @@ def help_text() -> Text:
 
 def footer_text(keys: Iterable[str], *, is_paused: bool) -> Text:
     """The keys that apply to the selection, and those that always do."""
-    words = ACTION_WORDS | {"p": "resume" if is_paused else "pause"}
-    shown = [(key, words[key]) for key in (*keys, "p")]
+    labels = ACTION_WORDS | {"p": "resume" if is_paused else "pause"}
+    shown = [(key, labels[key]) for key in (*keys, "p")]
     shown += [("/", "filter"), ("w", "swarm"), ("?", "help"), ("q", "quit")]
     text = Text(" ", no_wrap=True, overflow="ellipsis")
     for key, word in shown:

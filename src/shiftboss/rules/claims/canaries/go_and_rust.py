@@ -44,14 +44,14 @@ def go_sabotages(text: str, random: Random) -> list[Sabotage]:
     if masked is None:
         return []
     tests = go.located_tests(text, masked)
-    found = []
+    sabotages = []
     for located in tests:
         head = _GO_TEST.match(masked, located.head)
         if head is not None and not located.test.off:
             for failure in _go_failures(head["t"], random):
                 change = "reports an error at its start"
-                found.append(_at_start(text, located.test.name, change, head.end(), failure))
-    return unique_tests(found, (located.test.name for located in tests))
+                sabotages.append(_at_start(text, located.test.name, change, head.end(), failure))
+    return unique_tests(sabotages, (located.test.name for located in tests))
 
 
 def go_comments(text: str, nonce: str) -> list[TextEdit]:
@@ -71,7 +71,7 @@ def rust_sabotages(text: str, random: Random) -> list[Sabotage]:
     if masked is None:
         return []
     brackets = Brackets(masked)
-    found = []
+    sabotages = []
     names = []
     for located in rust.located_tests(text, masked):
         modules = _rust_modules(masked, brackets, located.name_end)
@@ -81,11 +81,11 @@ def rust_sabotages(text: str, random: Random) -> list[Sabotage]:
         name = "::".join([*modules, located.test.name])
         names.append(name)
         if not located.test.off:
-            found += [
+            sabotages += [
                 _at_start(text, name, "panics at its start", body, failure)
                 for failure in _rust_failures(random)
             ]
-    return unique_tests(found, names)
+    return unique_tests(sabotages, names)
 
 
 def rust_comments(text: str, nonce: str) -> list[TextEdit]:

@@ -89,15 +89,15 @@ def javascript_sabotages(text: str, random: Random) -> list[Sabotage]:
     if script is None:
         return []
     tests = located_tests(text, script.masked)
-    found: list[Sabotage] = []
+    sabotages: list[Sabotage] = []
     for located in _single(tests):
         name = _name(located)
         body = _body(script, located)
         if name is None or body is None or located.test.off:
             continue
         if not _may_leave(script, body):
-            found += _sabotages_of(script, name, body, random)
-    return unique_tests(found, (_name(located) or "" for located in tests))
+            sabotages += _sabotages_of(script, name, body, random)
+    return unique_tests(sabotages, (_name(located) or "" for located in tests))
 
 
 def javascript_comments(text: str, nonce: str) -> list[TextEdit]:

@@ -68,16 +68,16 @@ def python_sabotages(text: str, random: Random) -> list[Sabotage]:
         tests = list(islice(_collected(source.module.body), TESTS_MAX))
         runnable = [test for test in tests if reasons.get(test.function.lineno) == frozenset()]
         names = ModuleNames(source.module)
-        found: list[Sabotage] = []
+        sabotages: list[Sabotage] = []
         rewrites: dict[Function, list[Rewrite]] = {}
         for test in runnable:
             # Two tests may be the same function, inherited by two classes.
             if test.function not in rewrites:
                 rewrites[test.function] = list(_rewrites_of(source, names, test.function, random))
-            found += _sabotages_of(test, rewrites[test.function])
+            sabotages += _sabotages_of(test, rewrites[test.function])
     except (SyntaxError, RecursionError):
         return []
-    return unique_tests(found, (test.name for test in tests))
+    return unique_tests(sabotages, (test.name for test in tests))
 
 
 def python_comments(text: str, nonce: str) -> list[TextEdit]:
@@ -111,7 +111,9 @@ def _of_class(
         return
     if not all(_is_harmless_class(part, aliases) for part in family):
         return
-    in_test_case = any(_dotted(base)[-1:] == ["TestCase"] for one in family for base in one.bases)
+    in_test_case = any(
+        _dotted(base)[-1:] == ["TestCase"] for relative in family for base in relative.bases
+    )
     defined: set[str] = set()
     for part in family:
         names = Counter(node.name for node in part.body if isinstance(node, Function))
@@ -133,13 +135,13 @@ def _with_bases(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> lis
     family: list[ast.ClassDef] = []
     waiting = [owner]
     while waiting:
-        one = waiting.pop()
-        if one in family or len(family) == _FAMILY_MAX:
+        relative = waiting.pop()
+        if relative in family or len(family) == _FAMILY_MAX:
             return []
-        family.append(one)
-        named = [classes.get(base.id) for base in one.bases if isinstance(base, ast.Name)]
+        family.append(relative)
+        named = [classes.get(base.id) for base in relative.bases if isinstance(base, ast.Name)]
         # A class can only inherit from one above it: another of that name is not meant.
-        known = [base for base in named if base is not None and base.lineno < one.lineno]
+        known = [base for base in named if base is not None and base.lineno < relative.lineno]
         waiting += reversed(known)
     return family
 
@@ -149,7 +151,7 @@ def _is_collected(family: Sequence[ast.ClassDef], classes: Mapping[str, ast.Clas
     does not define may be one."""
     if not family or family[0].keywords or _is_abstract(family[0]):
         return False
-    bases = [base for one in family for base in one.bases]
+    bases = [base for relative in family for base in relative.bases]
     foreign = [base for base in bases if not (isinstance(base, ast.Name) and base.id in classes)]
     return family[0].name.startswith("Test") or bool(foreign)
 

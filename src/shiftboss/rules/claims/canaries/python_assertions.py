@@ -91,13 +91,13 @@ def expected_literal(statement: ast.stmt, receiver: str | None) -> ast.expr | No
         assert isinstance(statement.test, ast.Compare)
         return statement.test.comparators[0]
     sides = _compared(statement, receiver)
-    return next((one for one in sides if changeable_part(one) is not None), None)
+    return next((side for side in sides if changeable_part(side) is not None), None)
 
 
 def compared_names(statement: ast.stmt, receiver: str | None) -> list[str]:
     """The names that are one side of an equality all alone. What is identical is also equal."""
     sides = _compared(statement, receiver, (ast.Eq, ast.Is))
-    return [one.id for one in sides if isinstance(one, ast.Name)]
+    return [side.id for side in sides if isinstance(side, ast.Name)]
 
 
 def is_vague(node: ast.AST) -> bool:
@@ -149,12 +149,12 @@ def has_effect(statement: ast.stmt, receiver: str | None) -> bool:
 
 def last_statements(body: Sequence[ast.stmt], receiver: str | None) -> list[ast.stmt]:
     """Those that nothing with an effect follows."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for statement in reversed(body):
-        found.append(statement)
+        statements.append(statement)
         if has_effect(statement, receiver):
             break
-    return found[::-1]
+    return statements[::-1]
 
 
 def _opposite_method(source: PythonSource, call: ast.Call) -> Iterator[Rewrite]:

@@ -138,8 +138,8 @@ def _rows_of_loop(scope: ExpectedValues, node: ast.expr) -> list[ast.expr]:
         if any(not isinstance(key, ast.Constant) for key in table.keys):
             return []
         return [ast.Tuple([key, value], ast.Load()) for key, value in pairs if key is not None]
-    found = scope.table(node)
-    return found.elts if isinstance(found, ast.List | ast.Tuple) else []
+    values = scope.table(node)
+    return values.elts if isinstance(values, ast.List | ast.Tuple) else []
 
 
 def _cells(row: ast.expr) -> list[ast.expr]:
@@ -156,11 +156,11 @@ def _parameters(scope: ExpectedValues, name: str) -> list[ast.expr]:
     """The values of a parameter in `@pytest.mark.parametrize`. None if the test has fixtures, which
     could use them, too."""
     calls = [
-        one
-        for one in scope.function.decorator_list
-        if isinstance(one, ast.Call) and _is_parametrize(one)
+        decorator
+        for decorator in scope.function.decorator_list
+        if isinstance(decorator, ast.Call) and _is_parametrize(decorator)
     ]
-    known = {one for call in calls for one in _parameter_names(call)} | _FIXTURES
+    known = {parameter for call in calls for parameter in _parameter_names(call)} | _FIXTURES
     named = [call for call in calls if name in _parameter_names(call)]
     if len(named) != 1 or not _arguments(scope.function) <= known:
         return []
@@ -186,7 +186,7 @@ def _parameter_names(decorator: ast.Call) -> list[str]:
     names = decorator.args[0]
     parts = names.elts if isinstance(names, ast.List | ast.Tuple) else [names]
     texts = [part.value for part in parts if isinstance(part, ast.Constant)]
-    return [one.strip() for text in texts for one in str(text).split(",") if one.strip()]
+    return [name.strip() for text in texts for name in str(text).split(",") if name.strip()]
 
 
 def _parameter(row: ast.expr, table: ast.Call, name: str) -> ast.expr | None:

@@ -73,7 +73,9 @@ class PythonSource:
         """After the docstring: some tests look at the first line of their own file."""
         body = self.module.body
         statements = body[1:] if ast.get_docstring(self.module, clean=False) is not None else body
-        return next(([one] for one in statements if self.end_of_line(one) is not None), [])
+        return next(
+            ([statement] for statement in statements if self.end_of_line(statement) is not None), []
+        )
 
     def _test_functions(self) -> Iterator[Function]:
         for node in ast.walk(self.module):

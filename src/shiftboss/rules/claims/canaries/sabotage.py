@@ -84,7 +84,7 @@ def apply_sabotages(path: str, text: str, chosen: Sequence[Sabotage], nonce: str
     if language is None:
         return text
     # Two tests may be the same function, inherited by two classes.
-    edits = dict.fromkeys(TextEdit(one.start, one.end, one.replacement) for one in chosen)
+    edits = dict.fromkeys(TextEdit(edit.start, edit.end, edit.replacement) for edit in chosen)
     return apply_edits(text, [*edits, *language.comments(text, nonce)])
 
 
@@ -162,4 +162,4 @@ def _function_of(name: str) -> str:
 def _language_of(path: str) -> _Language | None:
     if go_machine(path):
         return None
-    return next((one for one in _LANGUAGES if one.files.fullmatch(path)), None)
+    return next((language for language in _LANGUAGES if language.files.fullmatch(path)), None)

@@ -271,9 +271,9 @@ class _MutationFinder:
         start = self._at(left.end_lineno, left.end_col_offset)
         end = self._at(right.lineno, right.col_offset)
         gap = _COMMENT.sub(lambda comment: " " * len(comment[0]), self._text[start:end])
-        words = r"\s+".join(map(re.escape, old.split()))
+        pattern = r"\s+".join(map(re.escape, old.split()))
         bound = r"\b" if old[0].isalpha() else ""
-        if match := re.search(f"{bound}{words}{bound}", gap):
+        if match := re.search(f"{bound}{pattern}{bound}", gap):
             change = f"`{old}` becomes `{new}`"
             self._note(start + match.start(), start + match.end(), new, kind, change)
 

@@ -94,8 +94,8 @@ def _go_tests(output: str) -> Iterator[ReportedTest]:
 def _cargo_tests(output: str) -> Iterator[ReportedTest]:
     binary = ""
     for line in plain_lines(output):
-        if found := _CARGO_BINARY.match(line):
-            binary = found["file"] or f"doc-tests {found['doc']}"
+        if binary_line := _CARGO_BINARY.match(line):
+            binary = binary_line["file"] or f"doc-tests {binary_line['doc']}"
         elif test := _CARGO_TEST.match(line):
             outcome = _OUTCOMES.get(test["outcome"], "skipped")
             # Integration tests are in the file of their name; others can be in any module.

@@ -126,11 +126,11 @@ def missing_tests(
 def _was_moved(
     test: ReportedTest, in_changed: Collection[str], texts: Mapping[str, _Words]
 ) -> bool:
-    words = texts.get(test.file) if test.file is not None else None
-    if words is None:
+    text = texts.get(test.file) if test.file is not None else None
+    if text is None:
         return False
     name = test.function_name
-    return name in in_changed or not words.mention(name)
+    return name in in_changed or not text.mention(name)
 
 
 class _Words:

@@ -59,12 +59,12 @@ def reporting_command(argv: Sequence[str], report: str) -> ReportingCommand:
     A runner that a script or a Makefile starts is asked through the environment, as far as it reads
     it. Only the words of a command tell for sure which runner it is.
     """
-    found = _find_runner(argv)
+    named = _find_runner(argv)
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", _KEEP_GOING]
     variables = {"PYTEST_ADDOPTS": shlex.join(options)}
-    if found is None:
+    if named is None:
         return ReportingCommand(None, tuple(argv), variables, "junit")
-    runner, at = found
+    runner, at = named
     words = [word for word in argv if not _is_fail_fast(runner, word)]
     match runner:
         case "pytest":
@@ -100,14 +100,14 @@ def _is_fail_fast(runner: RunnerName, word: str) -> bool:
 
 def words_after_runner(argv: Sequence[str]) -> Sequence[str]:
     """The options and arguments of a test runner that is known by the words of the command."""
-    found = _find_runner(argv)
-    return () if found is None else argv[found[1] + 1 :]
+    named = _find_runner(argv)
+    return () if named is None else argv[named[1] + 1 :]
 
 
 def runner_of(argv: Sequence[str]) -> RunnerName | None:
     """The runner that the command names, if it runs tests and does not just list or build them."""
-    found = _find_runner(argv)
-    return None if found is None or not _WITHOUT_TESTS.isdisjoint(argv) else found[0]
+    named = _find_runner(argv)
+    return None if named is None or not _WITHOUT_TESTS.isdisjoint(argv) else named[0]
 
 
 def _find_runner(argv: Sequence[str]) -> tuple[RunnerName, int] | None:

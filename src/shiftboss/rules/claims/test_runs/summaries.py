@@ -113,12 +113,12 @@ def _template_counts(text: str, template: str) -> list[Counts]:
     pattern = re.escape(template)
     for name in ("passed", "failed"):
         pattern = pattern.replace(re.escape(f"{{{name}}}"), rf"(?P<{name}>\d{{1,9}})", 1)
-    found = list(re.finditer(pattern, text))[-1:]
+    matches = list(re.finditer(pattern, text))[-1:]
     return [
         Counts(
             int(match["passed"]) + int(match.groupdict().get("failed") or 0), int(match["passed"])
         )
-        for match in found
+        for match in matches
     ]
 
 

@@ -53,7 +53,7 @@ def located_tests(text: str, masked: str) -> list[GoTest]:
         test = ScannedTest(match[1], body_of(text, start, end), skips)
         tests.append(GoTest(match.start(), start, test))
     # A TestMain may come after the tests that it keeps from running.
-    return [one._replace(test=one.test._replace(off=one.test.off | off)) for one in tests]
+    return [each._replace(test=each.test._replace(off=each.test.off | off)) for each in tests]
 
 
 def _build_constraints(text: str, masked: str) -> frozenset[str]:
