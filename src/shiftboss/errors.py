@@ -600,7 +600,7 @@ class LeadershipLost(ShiftbossError):
     title = "Another server leads"
 
     def __init__(self) -> None:
-        super().__init__("this server does not lead the servers on its database any more")
+        super().__init__("this server no longer leads the servers on its database")
 
 
 class StoreUnavailable(ShiftbossError):

@@ -153,13 +153,13 @@ class HttpClient:
         request: ServerRequest,
         on_failure: Callable[[ServerUnreachable], None] | None = None,
     ) -> ServerReply:
-        """Retries for ever. `on_failure` is called after each attempt that failed."""
+        """Retries forever. `on_failure` is called after each attempt that failed."""
         delays, is_first = backoff_delays(), True
         while True:
             try:
                 return await self.send(request)
             except ServerUnreachable as error:
-                # Nobody but a person can mend a certificate; this is said once.
+                # Only a person can fix a certificate; this is logged once.
                 level = logging.WARNING if isinstance(error, TlsFailed) else logging.INFO
                 log.log(level if is_first else logging.INFO, "%s: %s", request.path, error.detail)
                 is_first = False

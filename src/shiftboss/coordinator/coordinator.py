@@ -222,8 +222,8 @@ class Coordinator:
         return duties
 
     def _supervise(self, duties: list[Duty], elapsed: Callable[[], float]) -> None:
-        """Sort the duties into those of every server and those of the leader; the other servers
-        and the operator hear of them."""
+        """Sort the duties into those of every server and those of the leader; tell the other
+        servers and the operator about them."""
         self.everywhere = DutyGroup([duty for duty in duties if duty.on_every_server], elapsed)
         self.on_leader = DutyGroup([duty for duty in duties if not duty.on_every_server], elapsed)
         self.deployment = DeploymentService(

@@ -32,7 +32,7 @@ def examine(
     is_offline: bool,
 ) -> list[Finding]:
     """`file` is the policy; None means the shiftboss.yaml of the current folder. Without a server,
-    there is nobody to ask about one."""
+    there is no server to ask about one."""
     policy, about_policy = _policy(file)
     about_server = check_server(client, is_offline=is_offline)
     queues: list[Finding] = []

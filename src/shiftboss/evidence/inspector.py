@@ -27,7 +27,7 @@ from shiftboss.system.file_locks import acquire_exclusive_folder
 class Inspector:
     """Keeps mirrors and results in the folder of the database. Has no signing key."""
 
-    # It is in the process of the one who asks.
+    # It runs in the process that asks.
     problem: str | None = None
 
     def __init__(self, folder: Path, secrets: Sequence[Path] = ()) -> None:

@@ -121,7 +121,7 @@ def _input() -> dict[str, Any]:
 
 
 def _input_or_empty() -> dict[str, Any]:
-    """For the end of an agent, which must not be refused for ever."""
+    """For the end of an agent, which must not be refused forever."""
     try:
         return _input()
     except HookRefused:

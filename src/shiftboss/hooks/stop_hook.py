@@ -42,7 +42,7 @@ def reason_to_continue(
     if reason is None or blocked >= blocks_max:
         return None
     is_counted = _write_count(contract_file, key, blocked + 1)
-    # If the count cannot be written, the agent would be kept working for ever.
+    # If the count cannot be written, the agent would be kept working forever.
     return reason if is_counted or not given.get("stop_hook_active") else None
 
 

@@ -1,7 +1,7 @@
 """What a server reads again when it gets SIGHUP, as `systemctl reload` sends it.
 
 Each part says what has changed. A part that cannot be read is logged and keeps its old value, and
-the others go on.
+the others continue.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _change(name: str, old: Sequence[str], new: Sequence[str]) -> str:
 
 
 class CertificateReload:
-    """New connections get the certificate that is in the files; open ones go on."""
+    """New connections get the certificate that is in the files; open ones continue."""
 
     def __init__(self, reload: Callable[[], None]) -> None:
         self._reload = reload
@@ -149,7 +149,7 @@ class LogReload:
 
 def has_terminal() -> bool:
     """Whether this process has a controlling terminal. When that is closed, SIGHUP means that
-    nobody can stop the server any more."""
+    nobody could stop the server anymore."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:

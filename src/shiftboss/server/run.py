@@ -84,7 +84,7 @@ SWITCH_SECONDS = 0.05
 
 
 class _Server(uvicorn.Server):
-    """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A requested
+    """Ends the event streams when asked to stop; uvicorn would wait for them forever. A requested
     stop is no failure, so the signal is not raised again."""
 
     def __init__(
@@ -198,7 +198,7 @@ def serve(
 
 
 async def _tell_login_link(app: App, tell: Callable[[str], None], swarm_id: str | None) -> None:
-    """A server without its link is of more use than none."""
+    """A server without its link is better than none."""
     CURRENT_ACTOR.set(OPERATOR)
     try:
         tell(
@@ -362,7 +362,7 @@ def _policy_file(settings: ServerSettings) -> Path | None:
 
 
 def warn_about_credentials(policy: Policy) -> None:
-    """Without its token, the server cannot ask a forge, and tasks wait for CI for ever. Said in any
+    """Without its token, the server cannot ask a forge, and tasks wait for CI forever. Said in any
     case, also if the log has errors only."""
     for problem in credential_problems(policy):
         repos = f"{'repo' if len(problem.repos) == 1 else 'repos'} {', '.join(problem.repos)}"

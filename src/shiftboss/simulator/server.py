@@ -108,7 +108,7 @@ class SimulatedServer:
         self.is_up = True
 
     def crash(self) -> None:
-        """Kill the server: nothing of it runs any more, and what was not committed is lost."""
+        """Kill the server: nothing of it runs anymore, and what was not committed is lost."""
         self.is_up = False
         if hasattr(self, "store"):
             self.store.die()

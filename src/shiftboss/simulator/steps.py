@@ -115,7 +115,7 @@ def review_work(world: World) -> None:
 
 
 def release_repo(world: World) -> None:
-    """The operator releases a lock, whoever has it. A task that runs keeps it."""
+    """The operator releases a lock, no matter which task has it. A task that runs keeps it."""
     repo = world.chance.choice(list(REPOS))
     _ask(world, "release_repo", "operator", repo=repo, reason="somebody else works on it")
 

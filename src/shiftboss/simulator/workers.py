@@ -74,7 +74,7 @@ class SimulatedHeartbeats:
 
 
 class SimulatedWorker:
-    """Takes tasks for ever. `crash` loses everything but its name."""
+    """Takes tasks forever. `crash` loses everything but its name."""
 
     def __init__(self, world: World, name: str, swarm_id: str) -> None:
         self.world = world
@@ -110,7 +110,7 @@ class SimulatedWorker:
         chance = self.world.chance
         await asyncio.sleep(chance.uniform(0, 60))
         if chance.happens(0.1):
-            # Frozen: no heartbeat, for longer than the lease; then it goes on as if nothing was.
+            # Frozen: no heartbeat, for longer than the lease; then it continues.
             task.leave()
             await asyncio.sleep(chance.uniform(10, 200))
             task.is_over = False

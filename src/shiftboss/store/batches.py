@@ -6,7 +6,7 @@ and the others continue. If one fails after it has written, the whole batch is r
 again, with a savepoint for each use case. Use cases have no effect outside their transaction, so
 running them again is safe.
 
-A commit that failed may be found after a crash all the same. Then nobody is told that nothing was
+A commit that failed may be found after a crash nevertheless. Then nobody is told that nothing was
 changed, and the batch is not run again here: its callers repeat it with their keys.
 """
 

@@ -116,9 +116,9 @@ class GroupWriter:
         try:
             self._run_jobs()
         except MemoryError:
-            # Those who wait for an answer would wait for ever. After a restart, everything that was
+            # Those who wait for an answer would wait forever. After a restart, everything that was
             # answered is there, and they repeat the rest.
-            os.write(2, b"out of memory: the writer cannot go on, and the server ends\n")
+            os.write(2, b"out of memory: the writer cannot continue, and the server ends\n")
             os._exit(os.EX_OSERR)
 
     def _run_jobs(self) -> None:
@@ -228,7 +228,7 @@ class GroupWriter:
 
 def set_outcome(future: asyncio.Future[Any], outcome: Outcome) -> None:
     if future.done():
-        return  # the caller cancelled it; the write is committed all the same
+        return  # the caller cancelled it; the write is committed nevertheless
     if outcome.error is None:
         future.set_result(outcome.value)
     else:

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Final
 
-# It goes on while the machine is suspended. Not every system has it.
+# It continues while the machine is suspended. Not every system has it.
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

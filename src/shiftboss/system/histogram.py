@@ -1,4 +1,4 @@
-"""A histogram for the hot path: plain numbers, read now and then by the one who shows them."""
+"""A histogram for the hot path: plain numbers, read now and then to show them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def refuse_tracked(folder: Path) -> None:
         return
     import subprocess  # commands load this module, and do not need it
 
-    # Whoever started us may have pointed git to another repository.
+    # The program that started us may have pointed git to another repository.
     environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     argv = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--", folder.name]
     try:

@@ -49,7 +49,7 @@ class VerifierClient:
     async def call_patiently(
         self, operation: str, request: BusRequest, answer: type[A], *, wait_seconds: float = 0
     ) -> A:
-        """Retries for ever. `wait_seconds` is how long the server itself may take to answer."""
+        """Retries forever. `wait_seconds` is how long the server itself may take to answer."""
         reply = await self._http.send_until_answered(
             self._request(operation, request, answer, wait_seconds), self._report_outage
         )

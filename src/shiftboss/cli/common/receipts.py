@@ -35,7 +35,7 @@ def keys_of(client: Client) -> list[dict[str, Any]]:
 
 
 def check_not_retired(proven: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
-    """Whoever has stolen a key can sign with it after it was retired. Raises InvalidReceipt."""
+    """A thief of a key can sign with it after it was retired. Raises InvalidReceipt."""
 
     retired_at = {key["key_id"]: key["retired_at"] for key in keys if key.get("retired_at")}
     for facts in proven:

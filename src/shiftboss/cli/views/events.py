@@ -55,7 +55,7 @@ BUS_SENTENCES: Final = {
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} got the answer: {answer}",
-    "questions_withdrawn": "nobody waits for an answer about {bead_id} any more",
+    "questions_withdrawn": "nobody waits for an answer about {bead_id} anymore",
     "answer_delivered": "{worker} has read the answer to question {question_id}",
     "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
     "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",

@@ -35,7 +35,7 @@ from shiftboss.store.port import Transactions
 log = logging.getLogger(__name__)
 
 QUEUED_EVENTS_MAX: Final = 10_000
-# Effects run one after the other, so one that hangs must not hold up the others for ever.
+# Effects run one after the other, so one that hangs must not hold up the others forever.
 EFFECT_SECONDS_MAX: Final = 30.0
 CATCH_UP_SECONDS_MAX: Final = 300.0
 LEADERSHIP_PAUSE_SECONDS: Final = 0.2

@@ -1,4 +1,4 @@
-"""Questions that nobody waits for any more, because their attempt has ended."""
+"""Questions that nobody waits for anymore, because their attempt has ended."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _escalate(tx: Transaction, claim: Claim, passes: list[ClaimPass], now_ms: in
 
 
 def retry_claim(tx: Transaction, request: RetryClaimRequest, now_ms: int) -> RetryClaimAnswer:
-    """The cause is mended: every verifier may look at the claim again at once."""
+    """The cause is fixed: every verifier may look at the claim again at once."""
     tx.take_swarm(request.swarm_id)
     check_exists(tx, request.swarm_id)
     claim = tx.last_claim(request.swarm_id, request.bead_id)

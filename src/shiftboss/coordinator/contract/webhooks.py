@@ -124,5 +124,5 @@ class LastSeen:
             del self._at_ms[next(iter(self._at_ms))]
 
     def by_name(self) -> dict[str, int] | None:
-        """None if there is nobody."""
+        """None if there was none."""
         return dict(self._at_ms) or None

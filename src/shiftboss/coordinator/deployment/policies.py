@@ -66,7 +66,7 @@ class PolicyService:
 
     async def load(self) -> None:
         """Put the newest stored version in force here. At the start, raises InvalidPolicy if this
-        server cannot read it; later, it goes on with the one that it has."""
+        server cannot read it; later, it continues with the one that it has."""
         stored = await self._store.read(lambda tx: tx.current_policy())
         if stored is None or stored == self.in_force:
             return

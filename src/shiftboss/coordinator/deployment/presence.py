@@ -39,7 +39,7 @@ from shiftboss.store.port import Store, Transaction
 
 log = logging.getLogger(__name__)
 
-# The only server on a file has nobody to tell: its row is for whoever reads the file.
+# The only server on a file has nobody to tell: its row is for people who read the file.
 ALONE_RENEWAL_SECONDS: Final = 600.0
 STOP_SECONDS: Final = 2.0
 

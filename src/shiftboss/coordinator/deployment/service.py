@@ -78,7 +78,7 @@ class DeploymentService:
         self._check_health = check_health
         self._duties = list(duties)
         self.not_ready: dict[str, Check] = {}
-        # What is wrong with a server that may get traffic all the same.
+        # What is wrong with a server that may get traffic nevertheless.
         self.degraded: dict[str, Check] = {}
         # Those that ask the store.
         self.degraded_in_store: list[Callable[[], Awaitable[ReadinessProblem | None]]] = []

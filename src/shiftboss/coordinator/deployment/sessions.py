@@ -107,7 +107,7 @@ def create_code(tx: Transaction, digest: bytes, now_ms: int) -> LoginCode:
 def redeem(
     tx: Transaction, digest: bytes, token_id: str, new_digest: bytes, now_ms: int
 ) -> StoredToken | None:
-    """The session, or None if the code is not valid any more. The code is used up in any case."""
+    """The session, or None if the code is no longer valid. The code is used up in any case."""
     code = tx.take_login_code(digest)
     if code is None or code.expires_at_ms <= now_ms or not _has_maker(tx, code, now_ms):
         return None

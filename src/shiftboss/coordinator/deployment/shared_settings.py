@@ -18,7 +18,8 @@ RETRY_SECONDS: Final = 1.0
 
 class SharedSettings:
     """Tokens, keys and the policy are read at the start, after every change by this server, and
-    when another server announces a change. Whoever keeps one of them in memory adds its `load`."""
+    when another server announces a change. A part that keeps one of them in
+    memory adds its `load`."""
 
     def __init__(self) -> None:
         self._loads: list[Load] = []

@@ -119,7 +119,7 @@ def end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
         return [tx.actor.expires_at_ms]
     valid = _valid_named(tx, tx.actor.name, now_ms)
     if not valid:
-        raise Unauthorized("the token is not valid any more", field="Authorization")
+        raise Unauthorized("the token is no longer valid", field="Authorization")
     ends = [token.expires_at_ms for token in valid if token.expires_at_ms is not None]
     return [max(ends)] if len(ends) == len(valid) else []
 

@@ -1,7 +1,7 @@
 """Sends notifications: one duty of the leader, with a task of its own for every channel.
 
-The outbox is in the store, so a restart or another leader goes on where this one ended. A receiver
-that hangs holds up its own channel only.
+The outbox is in the store, so a restart or another leader continues where this one ended. A
+receiver that hangs holds up its own channel only.
 """
 
 from __future__ import annotations

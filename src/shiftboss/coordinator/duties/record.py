@@ -48,7 +48,7 @@ class DutyRecord:
         self._succeeded_at = self._elapsed()
 
     def stopped(self) -> None:
-        """This server does not run the duty any more, until its next round."""
+        """This server no longer runs the duty, until its next round."""
         self._at_it_since = self._succeeded_at = None
 
     @property

@@ -1,6 +1,6 @@
 """Completes swarms with tasks of the bus when nothing in them is left to do, and opens them again.
 
-A swarm is looked at when nothing has changed in it for some seconds, so that work that comes one
+A swarm is checked when nothing has changed in it for some seconds, so that work that comes one
 task at a time does not complete it again and again, and reports cost nothing more. What was missed
 while no server was up is found at the start.
 """
@@ -54,7 +54,7 @@ CHANGES: Final = (
 
 
 class SwarmCompletion:
-    # Which server does it does not matter: the swarm is locked and looked at again. So a server
+    # It does not matter which server does it: the swarm is locked and checked again. So a server
     # that ends can do it for the swarms that it has changed.
     on_every_server: ClassVar[bool] = True
 

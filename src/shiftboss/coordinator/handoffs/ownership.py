@@ -39,7 +39,7 @@ def _release_lapsed(
     tx: Transaction, wanted: Reservation, now_ms: int, field: str
 ) -> list[dict[str, Any]]:
     """Release the wanted files of tasks in other swarms that have lost them; returns the overlaps
-    that remain. Not only the first overlaps are looked at: the next ones show when these are
+    that remain. Not only the first overlaps are checked: the next ones show when these are
     gone."""
     work = Work(COMPARISON_STEPS_MAX)
     while True:

@@ -174,7 +174,7 @@ def decide(tx: Transaction, request: DecideScopeRequest, now_ms: int) -> ScopeVi
 
 
 def _check_in_flight(tx: Transaction, row: ScopeRequest) -> None:
-    """A task that has ended would own the paths for ever."""
+    """A task that has ended would own the paths forever."""
     task = tx.task(row.swarm_id, row.task_id)
     if task is not None and is_ended(task):
         raise TaskEnded(task.task_id, task.status)

@@ -1,4 +1,5 @@
-"""The rows that the invariants are about, read through the port, and how a broken one is told."""
+"""The rows that the invariants are about, read through the port, and how a broken one is
+reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What an event says to a person, read from the store: the sentence and the command that `status`
-would show. None if there is nothing to say any more: the question is answered, the hold is gone."""
+would show. None if there is nothing left to say: the question is answered, the hold is gone."""
 
 from __future__ import annotations
 

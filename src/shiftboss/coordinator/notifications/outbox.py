@@ -75,7 +75,7 @@ def next_message(
 
 
 def _dropped(tx: Transaction, letter: Letter, now_ms: int) -> bool:
-    """Drop what needs nobody any more. The content of a digest stays as it was."""
+    """Drop what no longer needs anybody. The content of a digest stays as it was."""
     delivery = letter.delivery
     is_in_digest = delivery.message_id is not None and delivery.message_id.startswith("dig_")
     if is_in_digest or not is_pointless(tx, letter.notification):
@@ -121,14 +121,14 @@ def record_attempt(
 
 
 def drop_unknown(tx: Transaction, channels: Collection[str], now_ms: int) -> int:
-    """Drop what is pending for channels that the settings do not have any more; how many."""
+    """Drop what is pending for channels that the settings no longer have; returns how many."""
     dropped = 0
     for channel in tx.pending_channels():
         if channel in channels:
             continue
         while letters := tx.due_deliveries(channel, _ALL_TIMES_MS, EVENTS_PER_TRANSACTION_MAX):
             for letter in letters:
-                reason = f"there is no channel {channel} any more"
+                reason = f"there is no longer a channel {channel}"
                 _end(tx, letter.delivery, "dropped", reason, now_ms)
             dropped += len(letters)
     return dropped

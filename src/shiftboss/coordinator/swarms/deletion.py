@@ -39,7 +39,7 @@ def check_over(tx: Transaction, swarm_id: str) -> None:
             f"swarm {swarm_id} has {', '.join(live)}; nothing was deleted",
             field="swarm_id",
             hint=f"`shiftboss status {swarm_id}` says what is left to do; with --force it is "
-            "deleted all the same",
+            "deleted anyway",
             facts={"live": live},
         )
 

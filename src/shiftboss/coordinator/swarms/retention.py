@@ -1,6 +1,6 @@
 """What is old enough to be deleted: whole swarms, and finished tasks and events of the others.
 
-Receipts are kept for ever, and so is everything that is not over, or that something refers to that
+Receipts are kept forever, and so is everything that is not over, or that something refers to that
 is not over.
 """
 

@@ -60,5 +60,5 @@ class AttemptQuestions:
                 "heartbeat", name=self._worker, bead_id=self._bead_id, epoch=self._epoch
             )
         except (StaleEpoch, TaskMismatch):
-            return set()  # the attempt is over, and nothing is delivered to it any more
+            return set()  # the attempt is over, and nothing is delivered to it anymore
         return {answer["question_id"] for answer in beat["answers"]} - self._delivered

@@ -24,7 +24,7 @@ async def note_landing(
     client: RunServerClient, task: Mapping[str, Any], landed_as: str, place: CommandPlace = HERE
 ) -> str:
     """Note the receipt of a task that landed. Returns a warning if that fails, with the command
-    that repairs it: the work has landed all the same. A task that only reads has no commit of its
+    that repairs it: the work has landed nevertheless. A task that only reads has no commit of its
     own, and gets no note."""
     bead_id, commit = task["bead_id"], task["commit"]
     if commit == task["base_commit"]:

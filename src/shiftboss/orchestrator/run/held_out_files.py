@@ -67,7 +67,7 @@ def _problems(held_out: PlanHeldOut) -> Iterator[tuple[KeyPath, str]]:
 
 
 def read_held_out(plan: Plan) -> dict[str, HeldOutTests]:
-    """The held-out tests by task. Raises InvalidPlan if a file cannot be read any more."""
+    """The held-out tests by task. Raises InvalidPlan if a file can no longer be read."""
     for key, problem in source_problems(plan):
         raise InvalidPlan(f"{'.'.join(map(str, key))}: {problem}", field="plan")
     return {task.id: _tests(task.held_out) for task in plan.tasks if task.held_out is not None}

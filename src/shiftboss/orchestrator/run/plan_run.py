@@ -68,7 +68,7 @@ _WAKING_EVENTS: Final = frozenset(
 )
 
 
-# What a task in one of these stages is doing says why it does not go on.
+# What a task in one of these stages is doing says why it does not continue.
 _STAGES_WITH_REASON: Final = ("waiting", "parked", "blocked", "in review", "cancelled")
 
 

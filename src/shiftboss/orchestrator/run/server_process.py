@@ -108,7 +108,7 @@ class ServerProcess:
         self._any_port = False
 
     async def take_over(self, address: str) -> None:
-        """Wait until the server that the run shares has ended, then go on with one at the same
+        """Wait until the server that the run shares has ended, then continue with one at the same
         address. If a person or another run is faster to start one, wait again."""
         self._keep_port_of(address)
         while True:

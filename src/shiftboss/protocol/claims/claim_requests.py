@@ -169,7 +169,7 @@ class ClaimList(Answer):
 
 
 class RetryClaimRequest(BusRequest):
-    """For the operator only: what kept verifiers from looking at a claim is mended."""
+    """For the operator only: what kept verifiers from verifying a claim is fixed."""
 
     bead_id: TaskId
 

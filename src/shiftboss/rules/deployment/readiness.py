@@ -57,7 +57,7 @@ def reason_of_stuck_duty(name: str, seconds: float, last_error: str) -> Readines
     return ReadinessProblem(
         "duties",
         f"the duty {name} has had no success for {seconds:.0f} s{cause}",
-        "the log of the server has the errors; if they name nothing that you can mend, restart it",
+        "the log of the server has the errors; if they name nothing that you can fix, restart it",
     )
 
 

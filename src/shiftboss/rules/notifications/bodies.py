@@ -29,7 +29,7 @@ def title_of(message: NotificationMessage) -> str:
 
 
 def page_link(address: str, notification: Notification) -> str:
-    """The page of the task or the swarm. It has no token: whoever follows it has to log in."""
+    """The page of the task or the swarm. It has no token: a person who follows it has to log in."""
     task_id = notification.content.task_id
     swarm = quote(notification.swarm_id, safe="")
     view = "board" if task_id is None else f"task/{quote(task_id, safe='')}"

@@ -66,7 +66,7 @@ def setup_violations(changes: SetupChanges, generated: Iterable[str]) -> list[Vi
 
 
 def must_be_expanded(folder: str) -> bool:
-    """Whether the files of a new folder must be looked at one by one: Python may import modules
+    """Whether the files of a new folder must be checked one by one: Python may import modules
     from it under their own names."""
     return is_import_root(folder)
 
@@ -121,7 +121,7 @@ def _is_lock_file(path: str) -> bool:
 
 
 def _imported_after(path: str) -> str | None:
-    """The module that Python would not find any more: a package and a compiled module come before
+    """The module that Python would no longer find: a package and a compiled module come before
     a .py file of the same name."""
     if path.endswith("/"):
         return f"{path.rstrip('/')}.py"

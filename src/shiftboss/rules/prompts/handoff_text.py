@@ -56,7 +56,7 @@ _COMMIT = """\
 Commit everything. Every commit since {base_short} is checked on its own: a forbidden change that
    a later commit reverts must be removed from the history."""
 _EXPECTATIONS = """This contract changes what these tests of the base expect: {patterns}.
-Their versions of the base need not pass any more.
+Their versions of the base no longer have to pass.
 """
 # For a task that owns no files.
 _CHANGE_NOTHING = "Change nothing: this task only reads, and files_owned is empty."

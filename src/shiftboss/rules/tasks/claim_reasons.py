@@ -35,5 +35,5 @@ def stuck_claim_reason(claim: Claim, passes: Sequence[ClaimPass]) -> Reason:
         text += "waits for a verifier, and none is there: start one"
         return Reason("stuck_claim", claim.task_id, text, "shiftboss verifier", (retry,))
     text += f"cannot be verified by any verifier: {short_text(obstacle(passes))}. "
-    text += "Mend that, or start a verifier where the repository is; then let them look again"
+    text += "Fix that, or start a verifier where the repository is; then let them try again"
     return Reason("stuck_claim", claim.task_id, text, retry, ("shiftboss verifier",))

@@ -208,7 +208,7 @@ def _left_behind(facts: TaskSituation) -> Iterator[Reason]:
     if facts.run is not None:
         yield not_running_reason(facts.task.task_id, facts.run)
     else:
-        text = f"{facts.task.worker or 'its worker'} cannot go on: no server is running"
+        text = f"{facts.task.worker or 'its worker'} cannot continue: no server is running"
         yield Reason("not_running", facts.task.task_id, text, "shiftboss serve")
 
 

@@ -143,7 +143,7 @@ async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
             may_return = free_checks >= FREE_CHECKS or core is None
             core = choose(others, core, best if may_return else None)
             await asyncio.to_thread(_move_threads_to, core)
-            # Random, so that two servers on one machine do not choose in step for ever.
+            # Random, so that two servers on one machine do not choose in step forever.
             seconds = random.uniform(0.5, 1.5) * CHOICE_SECONDS  # noqa: S311 (no secret)
 
 

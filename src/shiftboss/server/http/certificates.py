@@ -120,7 +120,7 @@ class _EncryptedKeyError(Exception):
 
 
 def _no_password() -> str:
-    """Else OpenSSL asks on the terminal, for ever if there is nobody."""
+    """Else OpenSSL asks on the terminal, forever if there is nobody."""
     raise _EncryptedKeyError
 
 

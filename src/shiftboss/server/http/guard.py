@@ -128,7 +128,7 @@ class Guard:
         self, method: str, path: str, headers: Headers, admitted: Actor | None = None
     ) -> bool:
         """Whether a request that `check` admitted may go on. Its token may have been revoked, or be
-        no longer in its file. Somebody who was logged in must not go on as somebody who is not."""
+        no longer in its file. A user who was logged in must not continue as one who is not."""
         try:
             actor = self.check(method, path, headers)
         except (Forbidden, Unauthorized):

@@ -1,6 +1,6 @@
 """The open connections: how many there may be, and how long each may take for what it does.
 
-Every few seconds each connection is looked at. One that has been in the same phase of the same
+Every few seconds each connection is checked. One that has been in the same phase of the same
 request for longer than the phase may take is ended. Nothing has to be noted per request for that.
 """
 

@@ -2,7 +2,7 @@
 
 Names and units are those of Prometheus: base units, `_total` for counters. A label has few values,
 all of them known in the code: never the id of a task, a swarm, a worker or a token. They come and
-go without end, and each value of a label is one more series for ever. The facts about one task are
+go without end, and each value of a label is one more series forever. The facts about one task are
 in its events, its trace and its log lines, which its trace id connects.
 """
 

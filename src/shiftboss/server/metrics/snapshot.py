@@ -1,7 +1,7 @@
 """What /metrics shows, read at one moment.
 
 What belongs to the event loop is read there, in microseconds. The database is read by one of the
-store's readers, at most every few seconds, whoever asks how often.
+store's readers, at most every few seconds, however often it is asked.
 """
 
 from __future__ import annotations

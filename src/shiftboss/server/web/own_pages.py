@@ -1,7 +1,7 @@
 """Which requests the page of this server makes, as opposed to pages of other sites.
 
-A browser sends the cookie of a session with every request to the server, whoever has caused it. So
-a request with a cookie has to show that the page itself makes it.
+A browser sends the cookie of a session with every request to the server, no matter which page
+caused it. So a request with a cookie has to show that the page itself makes it.
 """
 
 from __future__ import annotations

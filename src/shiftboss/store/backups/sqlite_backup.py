@@ -1,7 +1,7 @@
 """Backups of a SQLite file. A backup is a SQLite file, too.
 
 It may come from anywhere, so its tables are compared with those of a store: a trigger in it would
-change rows behind the rules, and a view in the place of a table can take for ever to read.
+change rows behind the rules, and a view in the place of a table can take forever to read.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _DEFAULTS: dict[str, Any] = {
 LOCK_SECONDS_IN_BATCH = 1.0
 
 # An answer means that the commit is on disk, whatever the settings of the database. A server that
-# hangs in a transaction must not lock its swarms for ever, nor one that has disappeared.
+# hangs in a transaction must not lock its swarms forever, nor one that has disappeared.
 _SETTINGS = f"""
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off';

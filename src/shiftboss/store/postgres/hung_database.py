@@ -1,4 +1,4 @@
-"""Connections that do not wait for ever: a PostgreSQL that hangs is cut off.
+"""Connections that do not wait forever: a PostgreSQL that hangs is cut off.
 
 PostgreSQL ends statements that take too long by itself, but not while it is stopped, or while the
 network swallows its answers. TCP does not notice either: the kernel of a stopped process still

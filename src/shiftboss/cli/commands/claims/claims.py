@@ -40,7 +40,7 @@ def list_claims(session: ServerSession, swarm: AnySwarm = None) -> Output:
 def retry_claim(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Let every verifier look at a claim again at once (operator).
 
-    For a claim that no verifier could look at, when the cause is mended.
+    For a claim that no verifier could verify, when the cause is fixed.
     """
     swarm_id = session.swarm_of(task_id, swarm)
     document = session.call_as_operator("retry_claim", swarm_id, bead_id=task_id)
@@ -49,6 +49,6 @@ def retry_claim(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None
         answer = parse_answer(document, "claim_id")
         names = answer["verifiers"]
         there = f"verifiers: {', '.join(names)}" if names else "no verifier is there"
-        print_line(f"claim {answer['claim_id']} of {answer['bead_id']} is looked at again; {there}")
+        print_line(f"claim {answer['claim_id']} of {answer['bead_id']} is verified again; {there}")
 
     return Output(document, view)

@@ -79,7 +79,9 @@ Substate = Annotated[
 Decisions = Annotated[
     list[str] | None,
     typer.Option(
-        "--decision", metavar="TEXT", help="A decision for whoever continues; can be repeated."
+        "--decision",
+        metavar="TEXT",
+        help="A decision for the worker that continues; can be repeated.",
     ),
 ]
 

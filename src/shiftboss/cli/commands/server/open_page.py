@@ -30,7 +30,7 @@ def open_page(
         bool, typer.Option("--print", help="Only print the link, for another machine or browser.")
     ] = False,
 ) -> Output:
-    """Open the page in a browser, logged in (operator, or whoever has a token).
+    """Open the page in a browser, logged in (as the operator, or as the owner of a token).
 
     The link works once, within ten minutes. The session is that of the token which asks for it,
     and lasts a week; `shiftboss token list` shows it. If no server is running, the command serves
@@ -57,7 +57,7 @@ def _serve_page(
     session: ServerSession, database: Path, swarm: str | None, print_only: bool
 ) -> NoReturn:
     """Serve what is on disk, in the foreground: nothing is left running that nobody knows of.
-    A script that waits for the link would wait for ever, so it gets an error."""
+    A script that waits for the link would wait forever, so it gets an error."""
     if is_agent():
         raise AgentIsNotOperator
     if session.as_json or not sys.stdout.isatty():

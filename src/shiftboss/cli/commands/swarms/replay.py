@@ -31,7 +31,7 @@ def replay(
     Without --at, it tells the whole run: a line for every event that moved a task to another
     column, and the board at the end. Everything is computed from the stored events, with or
     without a running server. The server deletes old events after its retention time; then the
-    earlier states of a swarm cannot be told any more, and this says so.
+    earlier states of a swarm can no longer be shown, and this says so.
 
     \b
     Examples:

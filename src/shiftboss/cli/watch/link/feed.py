@@ -17,7 +17,7 @@ from shiftboss.cli.common.event_stream import (
 from shiftboss.defaults import STREAM_SILENCE_SECONDS
 from shiftboss.errors import ShiftbossError
 
-# How often the database is looked at while no server is running.
+# How often the database is read while no server is running.
 OFFLINE_SECONDS: Final = 2.0
 
 

@@ -53,7 +53,7 @@ class Lane:
 
 
 def _set_result(outcome: asyncio.Future[Any], result: object) -> None:
-    if not outcome.done():  # else nobody waits for it any more
+    if not outcome.done():  # else nobody waits for it anymore
         outcome.set_result(result)
 
 
