@@ -57,6 +57,6 @@ while :; do
   rm -f "$work/lost"; beat & beats=$!
   if execute; then call worker_done "$mine" "$key-end"
   else call task_failed "$mine,\"reason\":\"$reason\"" "$key-end"; fi
-  [ "$status" = 200 ] || echo "$bead: $(field detail)" >&2 # too late: it is not ours any more
+  [ "$status" = 200 ] || echo "$bead: $(field detail)" >&2 # too late: it is no longer ours
   kill $beats 2>/dev/null; wait $beats 2>/dev/null
 done

@@ -103,8 +103,8 @@ async def test_a_long_poll_becomes_a_stream_that_is_kept_alive(sqlite_path: str)
     assert {part["body"] for part in parts[:-1]} == {b": keep-alive\r\n\r\n"}
     event, data = parts[-1]["body"].decode().strip().split("\r\n")
     assert event == "event: message"
-    said = json.loads(data.removeprefix("data: "))
-    assert said["result"]["structuredContent"] == {"task": None, "timeout": True}
+    message = json.loads(data.removeprefix("data: "))
+    assert message["result"]["structuredContent"] == {"task": None, "timeout": True}
     assert not end.get("more_body")
 
 

@@ -113,10 +113,10 @@ class ToldEvidence(LocalEvidence):
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002
         self.asked.append(sha)
-        said = self.told.get(sha) or CiReport(sha=sha, runs=[], complete=False)
-        if isinstance(said, Exception):
-            raise said
-        return said
+        report = self.told.get(sha) or CiReport(sha=sha, runs=[], complete=False)
+        if isinstance(report, Exception):
+            raise report
+        return report
 
     async def restart_ci(self, demand: CiDemand, sha: str) -> bool:  # noqa: ARG002
         self.restarted.append(sha)
@@ -176,8 +176,8 @@ class ContractFixture(HandoffFixture):
 
     async def ci_says(self, *reports: CiReport) -> None:
         """CI returns these reports, one after the other, at the watcher's next checks."""
-        for said in reports:
-            self.evidence.told[said.sha] = said
+        for report in reports:
+            self.evidence.told[report.sha] = report
             await self.ci_is_due()
 
     async def ci_is_due(self) -> None:

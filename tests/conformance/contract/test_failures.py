@@ -115,12 +115,12 @@ async def test_the_second_consecutive_denial_of_a_tool_terminates_the_worker(
 ) -> None:
     """infinite_permission_retry_loop: only two of 107 attempts are made."""
     await contract.works_on("sdk", "w")
-    said = {"tool": "Bash", "operation": "mkdir crates", "name": "w"}
-    assert (await contract.fails("sdk", DENIED, **said)).action == "report"
-    answer = await contract.fails("sdk", DENIED, **said)
+    denial = {"tool": "Bash", "operation": "mkdir crates", "name": "w"}
+    assert (await contract.fails("sdk", DENIED, **denial)).action == "report"
+    answer = await contract.fails("sdk", DENIED, **denial)
     assert answer.action == "terminate"
     with pytest.raises(NotHeld):
-        await contract.fails("sdk", DENIED, **said)
+        await contract.fails("sdk", DENIED, **denial)
     assert (await contract.show("sdk")).last_error == f"BLOCKED_PERMISSION: Bash - {DENIED}"
     (question,) = await contract.questions()
     assert question.question_id == answer.question_id

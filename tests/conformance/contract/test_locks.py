@@ -199,10 +199,10 @@ async def test_the_spawn_blocking_example_of_the_document(contract: ContractFixt
     assert {name for name, one in answers.items() if one.can_spawn} == {
         *("deltavm", "adl", "adl-examples", "deltaos", "ac-dc", "sdk")
     }
-    said = {name: str(one.reason) for name, one in answers.items()}
-    assert "alphavm is a dependency that is being worked on (alphavm)" in said["adnet"]
-    assert "alphavm is a dependent that is being worked on" in said["acdc-core"]
-    assert "alphavm is being worked on" in said["alphavm"]
+    reasons = {name: str(one.reason) for name, one in answers.items()}
+    assert "alphavm is a dependency that is being worked on (alphavm)" in reasons["adnet"]
+    assert "alphavm is a dependent that is being worked on" in reasons["acdc-core"]
+    assert "alphavm is being worked on" in reasons["alphavm"]
     with pytest.raises(RepoBlocked) as refused:
         await contract.spawn("second", "x.py", repo="adnet", submit=True)
     blockers: Any = refused.value.facts["blockers"]

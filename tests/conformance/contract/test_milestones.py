@@ -143,8 +143,8 @@ async def test_a_report_about_another_repo_is_refused(contract: ContractFixture)
 
 async def test_a_report_can_be_sent_as_fields_or_as_a_line(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
-    said = {"milestone": "WORKING", "description": LINES["WORKING"].removeprefix("WORKING: ")}
-    answer = await contract.contract_service.report_milestone(_members(contract, said))
+    report = {"milestone": "WORKING", "description": LINES["WORKING"].removeprefix("WORKING: ")}
+    answer = await contract.contract_service.report_milestone(_members(contract, report))
     assert answer.line == LINES["WORKING"]
 
 
@@ -258,8 +258,8 @@ async def test_done_after_the_server_has_finished_returns_the_receipt(
 ) -> None:
     epoch = await contract.works_on(TASK, "w")
     await contract.proven(TASK)
-    said: list[dict[str, Any]] = [{}, {"name": "w", "epoch": epoch}]
-    for members in said:
+    reports: list[dict[str, Any]] = [{}, {"name": "w", "epoch": epoch}]
+    for members in reports:
         answer = await contract.says(TASK, LINES["DONE"], **members)
         assert (answer.status, answer.milestone) == ("accepted", "DONE")
         assert answer.receipt_id == (await contract.receipt(TASK))["receipt_id"]

@@ -107,7 +107,7 @@ class HandoffFixture(BusFixture):
     # -- contracts
 
     def spawn_request(self, task: str, *files: str, **members: Any) -> SpawnSubtaskRequest:
-        said = {
+        given = {
             "swarm_id": self.swarm_id,
             "bead_id": task,
             "files": list(files) or [f"src/{task}.py"],
@@ -116,7 +116,7 @@ class HandoffFixture(BusFixture):
             "success_criteria": ["It works"],
             "files_readonly": [],
         }
-        return SpawnSubtaskRequest(**(said | members))
+        return SpawnSubtaskRequest(**(given | members))
 
     async def spawn(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
         return await self.handoff_service.swarm_spawn_subtask(
@@ -201,8 +201,10 @@ class HandoffFixture(BusFixture):
         return job
 
     async def report(self, job: VerificationJob, verdict: Verdict, verifier: str = VERIFIER) -> str:
-        said = verdict.model_dump(mode="json")
-        answer = await self.claim_service.report_verdict(self._about(job, verifier, verdict=said))
+        content = verdict.model_dump(mode="json")
+        answer = await self.claim_service.report_verdict(
+            self._about(job, verifier, verdict=content)
+        )
         assert answer.recorded is (answer.state != "void")
         return answer.state
 

@@ -266,8 +266,8 @@ async def test_after_an_amendment_the_same_worker_continues_with_the_new_version
         assert getattr(amended, kept) == getattr(before, kept)
     held = await handoffs.attempt("t")
     assert (held.state, held.contract_version) == (WorkerState.EXECUTING, 2)
-    said = "you are right (tests may change what they expect in test_a.py)"
-    assert await answers(handoffs) == [f"The contract has version 2 now: {said}"]
+    answer = "you are right (tests may change what they expect in test_a.py)"
+    assert await answers(handoffs) == [f"The contract has version 2 now: {answer}"]
     assert 'these tests of the base expect: ["test_a.py"].' in amended.prompt
     assert await handoffs.questions() == []
     await handoffs.claim("t", contract_version=2)

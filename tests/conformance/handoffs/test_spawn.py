@@ -204,12 +204,12 @@ async def test_a_contract_of_an_earlier_version_is_repeated_although_members_wer
     }
     request = handoffs.spawn_request("t", "a.py")
     members = request.model_dump(mode="json", exclude={"submit", "merges", "held_out"})
-    said = hashlib.sha256(canonical_json(members | {"policy": policy})).hexdigest()
+    digest = hashlib.sha256(canonical_json(members | {"policy": policy})).hexdigest()
 
     def make_older(tx: Transaction) -> None:
         current = tx.handoff(handoffs.swarm_id, "t")
         assert current is not None
-        tx.add_handoff(current._replace(version=2, said=said, policy=json.dumps(policy)))
+        tx.add_handoff(current._replace(version=2, said=digest, policy=json.dumps(policy)))
 
     await handoffs.coordinator.store.write(make_older, handoffs.swarm_id)
     for again in (handoffs.plan, handoffs.replace):

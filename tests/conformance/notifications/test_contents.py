@@ -29,7 +29,7 @@ class Said(NamedTuple):
     command: str | None
 
 
-async def said_in(bus: BusFixture, swarm_id: str = "default") -> list[Said]:
+async def contents_in(bus: BusFixture, swarm_id: str = "default") -> list[Said]:
     """What all events of the swarm say now, in their order."""
     kinds = {kind.value for kind in NOTIFIED}
     events = await bus.coordinator.swarms.events_after(swarm_id, 0, 1000)
@@ -54,13 +54,13 @@ async def test_a_question_until_it_is_answered(bus: BusFixture) -> None:
     await bus.say(
         MessageType.BLOCKED, "w", payload={"question": "which\x1b[31m \u202edb? token=abc"}
     )
-    (said,) = await said_in(bus)
+    (said,) = await contents_in(bus)
     assert said.kind == "question"
     assert said.title == "Question: t in default"
     assert said.text == "w asks question 1: which\\x1b[31m \\u202edb? token=[hidden]"
     assert said.command == "shiftboss questions answer 1 'your answer' --swarm default"
     await bus.answer(1, "this one")
-    assert await said_in(bus) == []
+    assert await contents_in(bus) == []
 
 
 async def test_a_scope_request_and_a_dispute_are_one_notification_each(
@@ -68,7 +68,7 @@ async def test_a_scope_request_and_a_dispute_are_one_notification_each(
 ) -> None:
     await handoffs.given_out("t", "w", "src/t.py", files_readonly=["docs/**"])
     await handoffs.ask_for("t", "docs/a.md", name="w")
-    (asked,) = await said_in(handoffs)
+    (asked,) = await contents_in(handoffs)
     assert (asked.kind, asked.command) == (
         "scope_request",
         "shiftboss scope grant 1 --swarm default",
@@ -77,7 +77,7 @@ async def test_a_scope_request_and_a_dispute_are_one_notification_each(
     await handoffs.given_out("u", "v")
     request = DisputeContractRequest(bead_id="u", kind="wrong", reason="the test is wrong")
     await handoffs.handoff_service.dispute_contract(request)
-    _, disputed = await said_in(handoffs)
+    _, disputed = await contents_in(handoffs)
     assert disputed.kind == "dispute"
     assert "disputes its contract" in disputed.text
 
@@ -88,11 +88,11 @@ async def test_verdicts_and_the_escalation_of_the_last_refusal(handoffs: Handoff
         handoffs.clock.now_ms += 1
         await handoffs.claim("t", name="w", summary=f"attempt {number}")
         await handoffs.refuse()
-    said = await said_in(handoffs)
-    assert [each.kind for each in said] == ["verdict"] * REFUSALS_MAX + ["escalation"]
-    assert said[0].text == "claim 1 is refused by scope"
-    assert said[0].command == "shiftboss why t --swarm default"
-    assert f"refused {REFUSALS_MAX} times" in said[-1].text
+    sent = await contents_in(handoffs)
+    assert [each.kind for each in sent] == ["verdict"] * REFUSALS_MAX + ["escalation"]
+    assert sent[0].text == "claim 1 is refused by scope"
+    assert sent[0].command == "shiftboss why t --swarm default"
+    assert f"refused {REFUSALS_MAX} times" in sent[-1].text
 
 
 async def test_a_claim_that_nobody_can_verify(handoffs: HandoffFixture) -> None:
@@ -100,21 +100,21 @@ async def test_a_claim_that_nobody_can_verify(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     await handoffs.claim("t", name="w")
     await handoffs.unable(await handoffs.taken("blind"), "blind")
-    (said,) = await said_in(handoffs)
+    (said,) = await contents_in(handoffs)
     assert said.kind == "escalation"
     assert said.command == "shiftboss claim retry t --swarm default"
     handoffs.clock.now_ms += 1
     await handoffs.retry_claim("t")
-    assert await said_in(handoffs) == []
+    assert await contents_in(handoffs) == []
 
 
 async def test_a_review(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", branch="main", target="main", review="required")
     await handoffs.claim("t", name="w", commit="c" * 40)
     await handoffs.accept()
-    said = await said_in(handoffs)
-    assert [each.kind for each in said] == ["verdict", "review"]
-    assert said[1].command == "shiftboss approve t --swarm default"
+    sent = await contents_in(handoffs)
+    assert [each.kind for each in sent] == ["verdict", "review"]
+    assert sent[1].command == "shiftboss approve t --swarm default"
 
 
 async def test_a_budget_of_a_task_and_of_the_swarm(handoffs: HandoffFixture) -> None:
@@ -125,12 +125,12 @@ async def test_a_budget_of_a_task_and_of_the_swarm(handoffs: HandoffFixture) -> 
     await plan.budget("a", tokens=100)
     await plan.budget(tokens=1000)
     await plan.uses("a", "w", 1, input_tokens=150)
-    (task,) = await said_in(handoffs)
+    (task,) = await contents_in(handoffs)
     assert (task.kind, task.title) == ("budget", "Budget used up: a in default")
     assert task.command == "shiftboss budget set --swarm default --task a --tokens 300"
     handoffs.clock.now_ms += 1
     await plan.uses("a", "w", 1, input_tokens=1500)
-    swarm = (await said_in(handoffs))[-1]
+    swarm = (await contents_in(handoffs))[-1]
     assert (swarm.kind, swarm.title) == ("budget", "Budget used up: default")
     assert swarm.command == "shiftboss budget set --swarm default --tokens 3000"
 
@@ -139,7 +139,7 @@ async def test_a_halt_names_how_to_lift_it(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
     contract.clock.now_ms += 1
     await contract.fails("alphavm", "in abc", error_type="api_key_exposed_in_commit")
-    (said,) = await said_in(contract)
+    (said,) = await contents_in(contract)
     assert (said.kind, said.command) == ("halt", "shiftboss resume 1 --reason 'it is fixed'")
 
 
@@ -147,7 +147,7 @@ async def test_a_permission_that_an_agent_lacks(contract: ContractFixture) -> No
     await contract.works_on("sdk", "w")
     contract.clock.now_ms += 1
     await contract.says("sdk", "BLOCKED_PERMISSION: Bash - Permission to use Bash has been denied")
-    (said,) = await said_in(contract)
+    (said,) = await contents_in(contract)
     assert (said.kind, said.title) == ("permission", "Permission denied: sdk in default")
     assert "Bash" in said.text
 
@@ -157,7 +157,7 @@ async def test_red_ci(contract: ContractFixture) -> None:
     contract.clock.now_ms += 1
     sha = await contract.pushes("sdk")
     await contract.ci_says(runs(sha, build="failure"))
-    (said,) = await said_in(contract)
+    (said,) = await contents_in(contract)
     assert said.kind == "ci_failed"
     assert said.command == "shiftboss why sdk --swarm default"
 
@@ -166,11 +166,11 @@ async def test_a_timeout_that_nobody_reacts_to(contract: ContractFixture) -> Non
     await contract.works_on("sdk", "w")
     await contract.says("sdk", "BLOCKED: which branch?")
     await contract.pass_minutes(600)
-    said = await said_in(contract)
+    sent = await contents_in(contract)
     escalated = await contract.events(EventKind.TIMEOUT_ESCALATED.value)
-    assert [each.kind for each in said] == ["question", *["escalation"] * len(escalated)]
+    assert [each.kind for each in sent] == ["question", *["escalation"] * len(escalated)]
     assert escalated
-    assert said[-1].command == "shiftboss why sdk --swarm default"
+    assert sent[-1].command == "shiftboss why sdk --swarm default"
 
 
 async def test_a_task_that_failed_for_good(bus: BusFixture) -> None:
@@ -183,10 +183,10 @@ async def test_a_task_that_failed_for_good(bus: BusFixture) -> None:
             await bus.ack("w", "t")
         await bus.failed("t", "no disk")
         bus.clock.now_ms += 1
-    (said,) = await said_in(bus)
+    (said,) = await contents_in(bus)
     assert (said.kind, said.command) == ("task_failed", "shiftboss task retry t --swarm default")
     await bus.retry("t")
-    assert await said_in(bus) == []
+    assert await contents_in(bus) == []
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -203,11 +203,11 @@ async def test_the_end_of_a_swarm_if_its_creator_wants_it(bus: BusFixture, wante
         packet_id=1, final_commit="abcdef0", tests_passed=True, review_passed=True
     )
     assert (await swarms.complete("s", done)).swarm_complete
-    said = await said_in(bus, "s")
+    sent = await contents_in(bus, "s")
     expected = Said(
         "run_finished", "Run finished: s", "all packets are complete", "shiftboss status s"
     )
-    assert said == ([expected] if wanted else [])
+    assert sent == ([expected] if wanted else [])
 
 
 async def test_a_packet_that_failed(bus: BusFixture) -> None:
@@ -219,5 +219,5 @@ async def test_a_packet_that_failed(bus: BusFixture) -> None:
         packet_id=1, task_id="step", error_type="E", message="broken", recoverable=False
     )
     await swarms.error("s", failure)
-    (said,) = await said_in(bus, "s")
+    (said,) = await contents_in(bus, "s")
     assert (said.kind, said.text) == ("task_failed", "packet 1: broken")

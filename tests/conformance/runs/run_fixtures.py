@@ -42,8 +42,8 @@ class RunFixture:
         return {"swarm_id": self.bus.swarm_id, **members}
 
     async def uses(self, task: str, name: str, epoch: int, **members: Any) -> UsageAnswer:
-        said = self._said(bead_id=task, name=name, epoch=epoch, **members)
-        return await self.run_service.report_usage(ReportUsageRequest(**said))
+        request = self._said(bead_id=task, name=name, epoch=epoch, **members)
+        return await self.run_service.report_usage(ReportUsageRequest(**request))
 
     async def usage(self, **members: Any) -> UsageList:
         return await self.run_service.show_usage(ShowUsageRequest(**self._said(**members)))
@@ -61,8 +61,8 @@ class RunFixture:
 
     async def pause(self, seconds: float | None = None, **members: Any) -> PauseAnswer:
         until = None if seconds is None else self.bus.clock.now_ms + round(seconds * 1000)
-        said = self._said(**({"reason": "quota", "until_ms": until} | members))
-        return await self.run_service.pause_swarm(PauseSwarmRequest(**said))
+        request = self._said(**({"reason": "quota", "until_ms": until} | members))
+        return await self.run_service.pause_swarm(PauseSwarmRequest(**request))
 
     async def resume(self, task: str | None = None) -> PauseAnswer:
         return await self.run_service.resume_swarm(ResumeSwarmRequest(**self._said(bead_id=task)))
@@ -71,8 +71,8 @@ class RunFixture:
         self, task: str, name: str, epoch: int, seconds: float | None = None, **members: Any
     ) -> ParkAnswer:
         until = None if seconds is None else self.bus.clock.now_ms + round(seconds * 1000)
-        said = self._said(bead_id=task, name=name, epoch=epoch, reason="quota", until_ms=until)
-        return await self.run_service.park_task(ParkTaskRequest(**(said | members)))
+        request = self._said(bead_id=task, name=name, epoch=epoch, reason="quota", until_ms=until)
+        return await self.run_service.park_task(ParkTaskRequest(**(request | members)))
 
     async def pass_seconds(self, seconds: float) -> None:
         """Time passes, and due pauses end."""
@@ -86,10 +86,10 @@ class RunFixture:
     async def landed(
         self, task: str, commit: str, target: str = "main", landed_commit: str | None = None
     ) -> LandedAnswer:
-        said = self._said(
+        request = self._said(
             bead_id=task, commit=commit, target=target, landed_commit=landed_commit or commit
         )
-        return await self.run_service.report_landed(ReportLandedRequest(**said))
+        return await self.run_service.report_landed(ReportLandedRequest(**request))
 
     async def landable(self, **members: Any) -> list[Landable]:
         request = ListLandableRequest(**self._said(**members))

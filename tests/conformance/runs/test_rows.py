@@ -71,9 +71,9 @@ async def test_totals_are_listed_by_task_without_the_swarms_own(with_swarm: Open
 
 
 async def test_the_last_budget_written_wins(with_swarm: OpenStore) -> None:
-    said = BudgetRecord(SWARM, "t", LARGE, None)
-    after = said._replace(tokens=None, microdollars=5, by_operator=True, question_id=7)
-    await with_swarm.write(lambda tx: tx.put_budget(said))
+    budget = BudgetRecord(SWARM, "t", LARGE, None)
+    after = budget._replace(tokens=None, microdollars=5, by_operator=True, question_id=7)
+    await with_swarm.write(lambda tx: tx.put_budget(budget))
     await with_swarm.write(lambda tx: tx.put_budget(after))
     assert await with_swarm.read(lambda tx: tx.budget(SWARM, "t")) == after
     assert await with_swarm.read(lambda tx: tx.budget(SWARM, WHOLE_SWARM)) is None

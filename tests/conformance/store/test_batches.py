@@ -131,17 +131,17 @@ async def test_each_partition_has_its_own_sequence(store: OpenStore) -> None:
 async def test_the_listener_is_told_of_a_commit_before_the_caller_is_answered(
     store_address: str,
 ) -> None:
-    said: list[str] = []
+    early_answers: list[str] = []
     async with opened(store_address) as store:
         await store.add_swarm()
 
         async def ask(number: int) -> None:
             event_id = await store.write(event_numbered(number))
-            said.append(f"answered {event_id}")
+            early_answers.append(f"answered {event_id}")
             assert any(event.event_id == event_id for event in store.heard)
 
         await asyncio.gather(*(ask(number) for number in range(5)))
-    assert said == [f"answered {number}" for number in range(1, 6)]
+    assert early_answers == [f"answered {number}" for number in range(1, 6)]
 
 
 async def test_an_answered_write_is_visible_to_a_store_opened_later(

@@ -60,18 +60,23 @@ def test_a_real_agent_does_its_task_within_its_contract(
 ) -> None:
     real = AGENTS[kind]
     repo = Repo(tmp_path / "repo")
-    seat = sit_down(contract_server, repo, repo.on_main(real.tree), tmp_path)
-    claim = {"bead_id": TASK, "name": WORKER, "epoch": seat.assignment.epoch, "summary": "done"}
-    with speaking(real.script(Work(seat.tree, lambda: claim))) as model:
-        settings = real.settings(kind, Path(seat.environment["HOME"]), model.url)
-        launch = KNOWN[kind].launch(seat, settings, "Do the task.", real.model)
-        parsed = asyncio.run(run(launch, kind, settings, seat.scratch / "output.log"))
+    workspace = make_workspace(contract_server, repo, repo.on_main(real.tree), tmp_path)
+    claim = {
+        "bead_id": TASK,
+        "name": WORKER,
+        "epoch": workspace.assignment.epoch,
+        "summary": "done",
+    }
+    with speaking(real.script(Work(workspace.tree, lambda: claim))) as model:
+        settings = real.settings(kind, Path(workspace.environment["HOME"]), model.url)
+        launch = KNOWN[kind].launch(workspace, settings, "Do the task.", real.model)
+        parsed = asyncio.run(run(launch, kind, settings, workspace.scratch / "output.log"))
     assert parsed.exit_code == 0, parsed.log
 
     _own, other, _commit, claimed = model.results
     for word in ("docs/foreign.md", f"contract of task {TASK}", "request_scope"):
         assert word in other
-    assert not (seat.tree / "docs").exists()
+    assert not (workspace.tree / "docs").exists()
     (denied,) = parsed.denied
     assert f"contract of task {TASK}" in denied.error
     # During the work, not after it.
@@ -87,10 +92,12 @@ def test_a_real_agent_does_its_task_within_its_contract(
     assert parsed.usage[-1].output_tokens == requests * OUTPUT_TOKENS
     assert parsed.usage[-1].dollars
     assert parsed.finished[-1] == Finished(True, "It is accepted.")
-    assert_left_alone(seat)
+    assert_left_alone(workspace)
 
 
-def sit_down(contract_server: ContractServer, repo: Repo, base: str, folder: Path) -> Workspace:
+def make_workspace(
+    contract_server: ContractServer, repo: Repo, base: str, folder: Path
+) -> Workspace:
     """A task held by a worker, in its own tree."""
     contract_server.ask("register_worker", name=WORKER)
     # Names that a shell would split.
@@ -122,16 +129,16 @@ def sit_down(contract_server: ContractServer, repo: Repo, base: str, folder: Pat
         contract_hash=view["hash"],
     )
     environment = {**ENVIRONMENT, "HOME": str(home), "TERM": "dumb"}
-    seat = Workspace(assignment, tree, scratch, contract_server.server.url, TOKEN, environment)
-    write_contract(seat.contract_file, contract(seat))
-    return seat
+    workspace = Workspace(assignment, tree, scratch, contract_server.server.url, TOKEN, environment)
+    write_contract(workspace.contract_file, contract(workspace))
+    return workspace
 
 
-def contract(seat: Workspace) -> dict[str, Any]:
-    members = dataclasses.asdict(seat.assignment)
+def contract(workspace: Workspace) -> dict[str, Any]:
+    members = dataclasses.asdict(workspace.assignment)
     kept = ("swarm_id", "bead_id", "worker", "epoch", "contract_version", "contract_hash")
     rest = {"handoff": members["handoff"], "base": members["base"], "branch": members["branch"]}
-    where = {"tree": str(seat.tree), "server_url": seat.server_url, "generated": []}
+    where = {"tree": str(workspace.tree), "server_url": workspace.server_url, "generated": []}
     return {key: members[key] for key in kept} | rest | where
 
 
@@ -152,10 +159,10 @@ async def run(launch: Launch, kind: str, settings: PlanAgent, log: Path) -> Told
     return Told(signals, exited.exit_code, f"{exited.detail}\n{process.error_tail}")
 
 
-def assert_left_alone(seat: Workspace) -> None:
+def assert_left_alone(workspace: Workspace) -> None:
     """Nothing of ours is in the tree, no token in a file, and nobody else's server was started."""
-    assert not foreign(Path(seat.environment["HOME"])).exists()
-    assert run_in(seat.tree, "git", "status", "--porcelain").stdout == ""
-    for file in seat.scratch.rglob("*"):
+    assert not foreign(Path(workspace.environment["HOME"])).exists()
+    assert run_in(workspace.tree, "git", "status", "--porcelain").stdout == ""
+    for file in workspace.scratch.rglob("*"):
         if file.is_file() and file.suffix in (".json", ".js", ".toml"):
             assert TOKEN.encode() not in file.read_bytes(), file

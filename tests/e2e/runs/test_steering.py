@@ -190,9 +190,9 @@ def test_a_task_whose_contract_is_disputed_lands_after_the_operators_decision(
     assert [(view["failures"], view["attempt"]) for view in views] == [(0, 1)] * 3
 
     assert sorted(project.run()["landed"]) == ["amended", "insisted", "stayed"]
-    said = "the contract was amended: its version 2 is in force instead of criteria of the plan"
+    line = "the contract was amended: its version 2 is in force instead of criteria of the plan"
     for name in ("amended", "stayed"):
-        assert f"{name}: {said}" in project.log()
+        assert f"{name}: {line}" in project.log()
     assert "changed in the plan" not in project.log()
 
 

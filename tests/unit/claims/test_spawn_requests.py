@@ -44,9 +44,9 @@ def test_the_digest_of_a_request_never_changes(digest: str, content: dict[str, A
 
 
 def test_a_member_that_has_its_default_does_not_count() -> None:
-    said = request(SHORT)
-    in_full = said.model_dump(mode="json") | {"submit": True, "merges": "u"}
-    assert request_digest(SpawnSubtaskRequest(**in_full)) == request_digest(said)
+    spawn_request = request(SHORT)
+    in_full = spawn_request.model_dump(mode="json") | {"submit": True, "merges": "u"}
+    assert request_digest(SpawnSubtaskRequest(**in_full)) == request_digest(spawn_request)
 
 
 @pytest.mark.parametrize(("digest", "content"), WITH_DEFAULTS.items())

@@ -14,8 +14,8 @@ from shiftboss.tracker.issues import BadIssueError, BadLine, read_issue_file, ta
 
 
 def line(bead_id: str, *depends_on: str, **members: object) -> bytes:
-    said = {"id": bead_id, "title": "T", "dependencies": list(depends_on)} | members
-    return json.dumps(said).encode()
+    issue = {"id": bead_id, "title": "T", "dependencies": list(depends_on)} | members
+    return json.dumps(issue).encode()
 
 
 def test_a_task_made_from_an_issue_can_be_added() -> None:

@@ -14,13 +14,13 @@ AT_MS = 1_800_000_000_000
 
 
 def notification(number: int = 1, kind: str = "question", **content: object) -> Notification:
-    said = {
+    members = {
         "title": f"Question: task-{number} in login",
         "text": "w asks question 3: which database?",
         "task_id": f"task-{number}",
         "command": "shiftboss questions answer 3 'your answer' --swarm login",
     }
-    return Notification(number, "login", 10 + number, kind, AT_MS, Content(**(said | content)))  # type: ignore[arg-type]
+    return Notification(number, "login", 10 + number, kind, AT_MS, Content(**(members | content)))  # type: ignore[arg-type]
 
 
 def message(*notifications: Notification) -> NotificationMessage:

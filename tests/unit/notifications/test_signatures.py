@@ -33,14 +33,14 @@ def test_the_published_example_of_standard_webhooks() -> None:
 def test_openssl_computes_the_same() -> None:
     key = key_of("a plain secret that is long enough")
     body = '{"text": "größer"}'.encode()
-    said = subprocess.run(
+    output = subprocess.run(
         ["openssl", "dgst", "-sha256", "-mac", "HMAC", "-macopt", f"hexkey:{key.hex()}", "-binary"],
         input=b"msg_1.1800000000." + body,
         capture_output=True,
         check=True,
     ).stdout
     signature = signed_headers(key, "msg_1", 1_800_000_000, body)["webhook-signature"]
-    assert signature == f"v1,{base64.b64encode(said).decode()}"
+    assert signature == f"v1,{base64.b64encode(output).decode()}"
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_not Base64!", "whsec_c2hvcnQ="])

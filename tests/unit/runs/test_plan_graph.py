@@ -163,11 +163,11 @@ def test_a_policy_locks_repos_in_the_simulation_too(locking: str, net: int) -> N
 
 def test_a_dry_run_returns_everything_as_plain_data() -> None:
     two = made(task("a", repo="core"), task("b", "a", repo="vm"), repos=("core", "vm"))
-    said = dry_run(two, LAYERS, 3).as_json()
-    assert said["locked"] == [("core", "vm")]
-    assert (said["workers"], said["length"], said["critical_length"]) == (3, 4, 4)
-    assert (said["phases"], said["critical_path"]) == ([["a"], ["b"]], ["a", "b"])
-    assert said["steps"][1] == {
+    schedule = dry_run(two, LAYERS, 3).as_json()
+    assert schedule["locked"] == [("core", "vm")]
+    assert (schedule["workers"], schedule["length"], schedule["critical_length"]) == (3, 4, 4)
+    assert (schedule["phases"], schedule["critical_path"]) == ([["a"], ["b"]], ["a", "b"])
+    assert schedule["steps"][1] == {
         "task": "b",
         "repo": "vm",
         "worker": 1,
