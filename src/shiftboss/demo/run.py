@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -76,7 +78,7 @@ def run_demo(*, keep: bool) -> int:
         _print_summary(screen, outcome, record, checked_facts)
         _print_paths(screen, paths)
         if keep:
-            _wait_for_interrupt(screen, server)
+            wait_for_interrupt(screen, server)
     return 0 if outcome.done and all(fact.holds for fact in checked_facts) else 1
 
 
@@ -169,10 +171,17 @@ def _print_lines(screen: Console, *lines: str) -> None:
         screen.print(line, soft_wrap=True)
 
 
-def _wait_for_interrupt(screen: Console, server: DemoServer) -> None:
+def wait_for_interrupt(screen: Console, server: DemoServer) -> None:
+    """A signal stops the server from the moment on at which the line can be read."""
     address = f"{server.address}/swarm/{SWARM}/status"
+    _on_interrupt(lambda *_: server.stop())
     screen.print(f"\nthe server is running at {address}; press Ctrl-C to stop it", soft_wrap=True)
-    try:
-        server.wait()
-    except KeyboardInterrupt:
-        screen.print()
+    server.wait()
+    # Nothing is left to interrupt: a second Ctrl-C does not change how the demo ended.
+    _on_interrupt(signal.SIG_IGN)
+    screen.print()
+
+
+def _on_interrupt(handler: Callable[..., object] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)

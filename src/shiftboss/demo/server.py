@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -49,7 +50,7 @@ class DemoServer:
         try:
             self.address = self._read_first_line()["address"]
         except BaseException:
-            self._stop()
+            self.stop()
             raise
         return self
 
@@ -59,11 +60,23 @@ class DemoServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
 
     def wait(self) -> None:
-        """Wait until it exits by itself."""
-        self._process.wait()
+        """Wait until it has exited. It is not reaped here: `stop` does that, perhaps meanwhile."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+    def stop(self) -> None:
+        """Stop the server; kill it if it does not exit in time. A signal handler may call this."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def _argv(self) -> list[str]:
         argv = python_argv("shiftboss.cli.main", "serve", "--host=127.0.0.1", "--port=0")
@@ -79,14 +92,3 @@ class DemoServer:
             raise DemoFailed("the server did not start", hint=f"see its log, {self.log}")
         members: dict[str, str] = json.loads(line)
         return members
-
-    def _stop(self) -> None:
-        """Stop the server; kill it if it does not exit in time."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()

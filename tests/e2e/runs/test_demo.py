@@ -7,13 +7,18 @@ import re
 import signal
 import uuid
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from shiftboss.demo.checks import DemoRecord, facts
+from shiftboss.demo.plan import write_plan
 from shiftboss.demo.repos import create_repos
+from shiftboss.demo.run import DemoPaths, wait_for_interrupt
+from shiftboss.demo.server import DemoServer
 from tests.client import Client
 from tests.commands import Running, running, running_unforked, shiftboss
 from tests.waiting import wait_until
@@ -138,6 +143,33 @@ def test_the_demos_facts_do_not_hold_without_evidence(tmp_path: Path) -> None:
     unproven = facts(DemoRecord([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)
     assert len(unproven) == len(FACTS)
     assert not any(fact.holds for fact in unproven)
+
+
+class _InterruptedConsole(StringIO):
+    """Ctrl-C comes with the line that asks for it, and again right after it."""
+
+    def flush(self) -> None:
+        if "press Ctrl-C" in self.getvalue():
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def _handlers_of_signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_handlers_of_signals")
+def test_ctrl_c_that_comes_with_the_last_line_ends_the_demo_normally(tmp_path: Path) -> None:
+    paths = DemoPaths(tmp_path)
+    write_plan(tmp_path)
+    output = _InterruptedConsole()
+    with DemoServer(paths.database, paths.policy) as server:
+        wait_for_interrupt(Console(file=output), server)
+        server.wait()
+    assert "press Ctrl-C" in output.getvalue()
 
 
 def _lines_until(demo: Running, ending: str) -> Iterator[str]:
