@@ -56,6 +56,11 @@ class Connection(asyncio.Protocol):
         )
         return self._answer
 
+    def get(self, path: str) -> asyncio.Future[bytes]:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        return self._answer
+
 
 async def connect(url: str) -> Connection:
     address = urlsplit(url)

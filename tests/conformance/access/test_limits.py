@@ -311,7 +311,7 @@ _HARMLESS = {
     " depends_on dependencies_completed epic_id merges token_id workers tasks",
     "checked by `authorization.py` itself: a token for a task cannot poll": "poll ack",
     "positions in lists of the own swarm, or of lists that are filtered": "after before limit"
-    " only_open bead_ids as_of at kinds tail",
+    " only_open bead_ids as_of at kinds tail shared",
     "limited to the own swarm by the service": "all_swarms",
     "files and repositories, which belong to no swarm": "repo files files_readonly paths plan_ref"
     " plan_file base branch target landed_as worktree",

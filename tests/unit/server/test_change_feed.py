@@ -155,6 +155,7 @@ async def test_the_task_of_an_event(data: dict[str, Any], task: str | None) -> N
 
 async def test_readers_of_one_frame_share_an_answer(hub: Hub) -> None:
     feed = ChangeFeed(hub)
+    feed.subscribe(None)
     shared = SharedAnswers(feed)
     made: list[int] = []
 
@@ -172,7 +173,9 @@ async def test_readers_of_one_frame_share_an_answer(hub: Hub) -> None:
 
 
 async def test_an_answer_that_fails_is_not_shared_for_long(hub: Hub) -> None:
-    shared = SharedAnswers(ChangeFeed(hub))
+    feed = ChangeFeed(hub)
+    feed.subscribe(None)
+    shared = SharedAnswers(feed)
 
     async def fail() -> tuple[RenderedAnswer, int]:
         raise LookupError
@@ -183,3 +186,22 @@ async def test_an_answer_that_fails_is_not_shared_for_long(hub: Hub) -> None:
     with pytest.raises(LookupError):
         await shared.get("cards", 5, fail)
     assert (await shared.get("cards", 5, succeed)).body == b"ok"
+
+
+async def test_nothing_is_shared_of_a_time_when_nobody_read_the_feed(hub: Hub) -> None:
+    """There are no frames then, which would say that an answer is old."""
+    feed = ChangeFeed(hub)
+    shared = SharedAnswers(feed)
+    bodies = iter((b"1", b"2", b"3", b"4"))
+
+    async def make() -> tuple[RenderedAnswer, int]:
+        return RenderedAnswer(body=next(bodies)), 0
+
+    assert (await shared.get("status", 0, make)).body == b"1"
+    assert (await shared.get("status", 0, make)).body == b"2", "nobody reads the feed"
+    reader = feed.subscribe(None)
+    assert (await shared.get("status", 0, make)).body == b"3"
+    assert (await shared.get("status", 0, make)).body == b"3"
+    feed.unsubscribe(reader)
+    feed.subscribe(None)
+    assert (await shared.get("status", 0, make)).body == b"4", "it may have missed changes"

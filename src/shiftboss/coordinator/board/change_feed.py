@@ -21,7 +21,7 @@ FRAME_SECONDS: Final = 0.2
 # The first change after a pause is told at once, together with what the same request changes.
 FIRST_SECONDS: Final = 0.02
 # With many readers frames are rarer: each is a write to every one of them, and most then read.
-READERS_PER_STEP: Final = 10
+READERS_PER_STEP: Final = 4
 # What a heartbeat changes (the step, the use of the context) is no event, and can wait.
 HEARTBEAT_SECONDS: Final = 2.0
 TASKS_MAX: Final = 200
@@ -155,6 +155,8 @@ class ChangeFeed:
             reader.end()
         if not self._readers:
             self._hub.watch(self._on_commit)
+            # What was read before may be older than changes that made no frame.
+            self.frames += 1
         self._readers[reader] = None
         return reader
 
@@ -163,6 +165,10 @@ class ChangeFeed:
         if not self._readers:
             self._hub.unwatch()
             self._forget()
+
+    @property
+    def is_read(self) -> bool:
+        return bool(self._readers)
 
     @property
     def is_idle(self) -> bool:

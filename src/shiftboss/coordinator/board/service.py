@@ -12,6 +12,7 @@ from shiftboss.coordinator.board import cards, inbox, workers
 from shiftboss.coordinator.board.change_feed import ChangeFeed
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.event_hub import Hub
+from shiftboss.coordinator.swarms import swarms
 from shiftboss.protocol.board.cards import ListCardsRequest
 from shiftboss.protocol.board.inbox import ListInboxRequest
 from shiftboss.protocol.board.rendered import RenderedAnswer, rendered
@@ -62,10 +63,29 @@ class BoardService:
     async def list_inbox(
         self, request: ListInboxRequest, _key: str | None = None
     ) -> RenderedAnswer:
-        polling = self._hub.polling_workers()
-        return await self._store.read(
-            lambda tx: rendered(inbox.listing(tx, request.swarm_id, polling))
-        )
+        async def read() -> Made:
+            polling = self._hub.polling_workers()
+            return await self._store.read(
+                lambda tx: (rendered(inbox.listing(tx, request.swarm_id, polling)), 0)
+            )
+
+        if not request.shared:
+            return (await read())[0]
+        return await self._shared.get(f"inbox {request.swarm_id or ''}", 0, read)
+
+    async def shared_status(self, swarm_id: str) -> RenderedAnswer:
+        """The status of a swarm, once for all pages that got the newest frame."""
+
+        async def read() -> Made:
+            polling = self._hub.polling(swarm_id)
+
+            def render(tx: Transaction) -> Made:
+                status = swarms.status(tx, swarm_id, polling)
+                return RenderedAnswer(body=status.model_dump_json().encode()), 0
+
+            return await self._store.read(render)
+
+        return await self._shared.get(f"status {swarm_id}", 0, read)
 
 
 class _Shared(NamedTuple):
@@ -75,7 +95,8 @@ class _Shared(NamedTuple):
 
 class SharedAnswers:
     """An answer is shared until the next frame of the feed: after that there may be changes that it
-    does not show. Used on the event loop only."""
+    does not show. Nothing is shared while nobody reads the feed, which then makes no frames. Used
+    on the event loop only."""
 
     def __init__(self, feed: ChangeFeed) -> None:
         self._feed = feed
@@ -85,6 +106,8 @@ class SharedAnswers:
         self, key: str, as_of: int, make: Callable[[], Awaitable[Made]]
     ) -> RenderedAnswer:
         """An answer that shows all events up to `as_of`."""
+        if not self._feed.is_read:
+            return (await make())[0]
         shared = self._answers.get(key)
         if shared is not None and shared.frame == self._feed.frames:
             answer, last_event_id = await asyncio.shield(shared.made)

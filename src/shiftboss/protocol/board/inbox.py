@@ -30,9 +30,11 @@ InboxKind = Literal[
 
 
 class ListInboxRequest(Request):
-    """Without `swarm_id`, all swarms that the caller may read."""
+    """Without `swarm_id`, all swarms that the caller may read. With `shared`, one answer for all
+    readers of the change feed that have got the same frame."""
 
     swarm_id: SwarmId | None = None
+    shared: bool = False
 
 
 class BudgetFacts(Answer):

@@ -126,7 +126,11 @@ class Endpoints:
         return _json(await self._coordinator.swarms.list_swarms(before, int(limit)))
 
     async def status(self, request: Request) -> Response:
-        return _json(await self._coordinator.swarms.status(_readable_swarm(request.scope)))
+        swarm_id = _readable_swarm(request.scope)
+        if request.query_params.get("shared") == "true":
+            shared = await self._coordinator.board.shared_status(swarm_id)
+            return Response(shared.body, media_type="application/json")
+        return _json(await self._coordinator.swarms.status(swarm_id))
 
     async def health(self, request: Request) -> Response:
         """A server that answers is not restarted for what is wrong with it besides its database;

@@ -6,6 +6,8 @@ import { millis, setServerTime } from "./format.js";
 import { oneAtATime, perFrame } from "./schedule.js";
 
 const CARDS_PAUSE_MS = 250;
+// Between two loads of all cards: when more has changed than the feed lists.
+const ALL_CARDS_PAUSE_MS = 5000;
 const STATUS_PAUSE_MS = 1000;
 const INBOX_PAUSE_MS = 1000;
 const SWARMS_PAUSE_MS = 5000;
@@ -32,11 +34,13 @@ export class Store {
     this._changedCards = [];
     this._changes = new Map();
     this._isBehind = false;
+    this._isUsageOld = true;
     this._notify = perFrame(() => this._tell());
     this._deliver = perFrame(() => this._deliverChanges());
     this._askCards = oneAtATime(() => this._refreshCards(), CARDS_PAUSE_MS);
+    this._askAllCards = oneAtATime(() => this._loadAllCards(), ALL_CARDS_PAUSE_MS);
     this._askStatus = oneAtATime(() => this._loadStatus(), STATUS_PAUSE_MS);
-    this._askInbox = oneAtATime(() => this._loadInbox(), INBOX_PAUSE_MS);
+    this._askInbox = oneAtATime(() => this._loadInbox({ shared: true }), INBOX_PAUSE_MS);
     this._askSwarms = oneAtATime(() => this._loadSwarms(), SWARMS_PAUSE_MS);
     this.onChange = () => {};
     this.state = {
@@ -95,6 +99,7 @@ export class Store {
     this._askSwarms();
     this._askInbox();
     if (!this.state.swarm) return;
+    this._isUsageOld = true;
     this._askStatus();
     this._cards?.load().catch((error) => this._cardsFailed(error));
     this._remember(this.state.swarm, { tasks: null, kinds: [] }, true);
@@ -116,10 +121,11 @@ export class Store {
       this._isBehind = true;
       return;
     }
+    this._isUsageOld ||= change.kinds.includes("budget_set");
     this._askStatus();
     if (!this._cards) return;
     this._cards.heardOf(change.last_event_id ?? 0);
-    if (change.tasks === null) this._cards.load().catch((error) => this._cardsFailed(error));
+    if (change.tasks === null) this._askAllCards();
     else this.refreshCards(change.tasks);
   }
 
@@ -151,6 +157,7 @@ export class Store {
     this._cards?.close();
     this._cards = null;
     this._staleCards.clear();
+    this._isUsageOld = true;
     this._set({ swarm, status: null, usage: null, cards: noCards() });
     if (swarm) this._askStatus();
   }
@@ -166,6 +173,10 @@ export class Store {
   refreshCards(ids) {
     for (const id of ids) this._staleCards.add(id);
     if (this._staleCards.size) this._askCards();
+  }
+
+  async _loadAllCards() {
+    await this._cards?.load().catch((error) => this._cardsFailed(error));
   }
 
   async _refreshCards() {
@@ -192,15 +203,27 @@ export class Store {
     const swarm = this.state.swarm;
     if (!swarm) return;
     const [status, usage] = await Promise.all([
-      this._api.get(`/swarm/${encodeURIComponent(swarm)}/status`).catch((error) => ({ error })),
-      this._api.post("show_usage", { swarm_id: swarm, limit: 1 }).catch(() => null),
+      this._api.get(`/swarm/${encodeURIComponent(swarm)}/status?shared=true`).catch((error) => ({ error })),
+      this._isUsageOld ? this._loadUsage(swarm) : this.state.usage,
     ]);
     if (swarm === this.state.swarm) this._set({ status, usage });
   }
 
-  async _loadInbox() {
+  /** The budget; what is spent is part of the status. */
+  async _loadUsage(swarm) {
+    this._isUsageOld = false;
     try {
-      const inbox = await this._api.post("list_inbox", {});
+      return await this._api.post("show_usage", { swarm_id: swarm, limit: 1 });
+    } catch {
+      this._isUsageOld = true;
+      return null;
+    }
+  }
+
+  /** `shared`: what all pages get that have heard of the same changes. */
+  async _loadInbox({ shared }) {
+    try {
+      const inbox = await this._api.post("list_inbox", { shared });
       this._set({ inbox: { items: inbox.items ?? [], total: inbox.total ?? 0, error: null, isLoaded: true } });
     } catch (error) {
       this._set({ inbox: { ...this.state.inbox, error } });
@@ -223,10 +246,11 @@ export class Store {
 
   /** After an action: its effect is shown when the server says so. */
   async refreshAfterAction(ids = []) {
+    this._isUsageOld = true;
     this._askStatus();
     this._cards?.heardOf(null);
     this.refreshCards(ids);
-    await this._loadInbox();
+    await this._loadInbox({ shared: false });
   }
 }
 
