@@ -14,6 +14,8 @@ from bench import (
     history,
     hooks,
     mcp,
+    open_pages,
+    page,
     parked,
     proof,
     run_overhead,
@@ -21,6 +23,7 @@ from bench import (
     verification,
     waiting_agents,
     waiting_run,
+    watch,
 )
 from bench.figures import Figure, show
 
@@ -36,6 +39,13 @@ def main() -> int:
         figures += delivery.run(folder)
         figures += bus.run(folder, rounds=1 if quick else bus.ROUNDS)
         figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
+        figures += page.run(
+            folder,
+            seconds=10 if quick else page.IDLE_SECONDS,
+            cycles=1200 if quick else page.CYCLES_OF_AN_HOUR,
+        )
+        figures += watch.run(folder, cycles=1200 if quick else watch.CYCLES_OF_AN_HOUR)
+        figures += open_pages.run(folder, rounds=1 if quick else open_pages.ROUNDS)
         figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
         figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
         figures += proof.run(folder, rounds=1 if quick else proof.ROUNDS)

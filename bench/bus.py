@@ -31,13 +31,13 @@ def _round(database: Path, workers: int) -> tuple[BusResult, BusResult]:
     """The speed of a shared machine changes within a round, so the echo is measured before and
     after."""
     with shiftboss(database) as server, echo() as echo_server:
-        before = _load("echo", echo_server, workers)
-        cycles = _load("cycle", server, workers)
-        after = _load("echo", echo_server, workers)
+        before = load("echo", echo_server, workers)
+        cycles = load("cycle", server, workers)
+        after = load("echo", echo_server, workers)
     return cycles, BusResult._make(map(mean, zip(before, after, strict=True)))
 
 
-def _load(kind: str, server: Server, workers: int) -> BusResult:
+def load(kind: str, server: Server, workers: int) -> BusResult:
     process = subprocess.run(
         [sys.executable, "-m", "bench.bus_load", kind, server.url, str(workers), str(TASKS)],
         stdout=subprocess.PIPE,

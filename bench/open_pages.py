@@ -1,24 +1,38 @@
-"""What pages that are open on the board ask the server, without a browser.
+"""What 50 pages that are open on the board cost a server that works without a pause.
 
-`python -m bench.open_pages URL SWARM PAGES` prints a line when all are loaded, and goes on until its
-input ends. They ask what `store.js` and `cards.js` ask, with the same pauses.
+`python -m bench.open_pages URL SWARM PAGES` is such pages without a browser: it prints a line when
+all are loaded, and goes on until its input ends. They ask what `store.js` and `cards.js` ask, with
+the same pauses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
 import uvloop
 
+from bench import bus
 from bench.bus_load import Connection, connect
+from bench.figures import Figure
+from bench.running import Server, shiftboss
+
+PAGES = 50
+ROUNDS = 3
+WORKERS = 64
+# The swarm of bench/bus_load.py.
+SWARM = "default"
 
 CARDS_PAUSE = 0.25
-ALL_CARDS_PAUSE = 5.0
+ALL_CARDS_PAUSE = 10.0
 STATUS_PAUSE = 1.0
 INBOX_PAUSE = 1.0
 SWARMS_PAUSE = 5.0
@@ -69,7 +83,9 @@ class OpenPage:
         self._reader, self._writer = await asyncio.open_connection(
             urlsplit(self._url).hostname, urlsplit(self._url).port, limit=2**24
         )
-        self._writer.write(f"GET /changes HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n\r\n".encode())
+        self._writer.write(
+            f"GET /changes HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n\r\n".encode()
+        )
         await self._reader.readuntil(b"event: hello")
         self._feed = asyncio.create_task(self._read_feed())
 
@@ -130,7 +146,45 @@ class OpenPage:
         return answer
 
 
-async def show(url: str, swarm: str, count: int) -> None:
+def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
+    ratios, shares = [], []
+    for number in range(rounds):
+        alone, _ = _cycle(folder / f"alone-{number}.db", 0)
+        looked_at, cycles_per_second = _cycle(folder / f"pages-{number}.db", PAGES)
+        ratios.append(looked_at / alone)
+        shares.append((looked_at - alone) * cycles_per_second * 100)
+    name = f"{PAGES} open pages"
+    return [
+        Figure(f"{name}: processor time, of one core", median(shares), "%", at_most=5),
+        Figure(f"{name}: processor time per cycle / without", median(ratios), ""),
+    ]
+
+
+def _cycle(database: Path, pages: int) -> tuple[float, float]:
+    """The server's processor time per cycle in seconds, and how many cycles a second has."""
+    with shiftboss(database) as server, _open(server, pages):
+        before = server.precise_cpu_seconds()
+        rate = bus.load("cycle", server, WORKERS).cycles_per_second
+        return (server.precise_cpu_seconds() - before) / bus.TASKS, rate
+
+
+@contextmanager
+def _open(server: Server, pages: int) -> Iterator[None]:
+    if not pages:
+        yield
+        return
+    server.post("/swarm/create", {"swarm_id": SWARM})
+    argv = [sys.executable, "-m", "bench.open_pages", server.url, SWARM, str(pages)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield
+        process.stdin.close()
+        assert process.stdout.readline(), "the pages have failed"
+
+
+async def _browse(url: str, swarm: str, count: int) -> None:
     pages = [OpenPage(url, swarm) for _ in range(count)]
     await asyncio.gather(*(page.open() for page in pages))
     print("open", flush=True)
@@ -144,7 +198,7 @@ async def show(url: str, swarm: str, count: int) -> None:
 def main() -> None:
     url, swarm, count = sys.argv[1:]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(show(url, swarm, int(count)))
+        runner.run(_browse(url, swarm, int(count)))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,10 @@ def watched(chromium: Chromium, project: ShopProject, run: Running) -> Iterator[
     with chromium.in_use() as browser:
         watched = Watched(browser, address_of(project))
         # The test stops the server twice.
-        watched.expect(r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE")
+        watched.expect(
+            "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|"
+            "ERR_EMPTY_RESPONSE"
+        )
         try:
             yield watched
         finally:

@@ -7,7 +7,7 @@ import { oneAtATime, perFrame } from "./schedule.js";
 
 const CARDS_PAUSE_MS = 250;
 // Between two loads of all cards: when more has changed than the feed lists.
-const ALL_CARDS_PAUSE_MS = 5000;
+const ALL_CARDS_PAUSE_MS = 10_000;
 const STATUS_PAUSE_MS = 1000;
 const INBOX_PAUSE_MS = 1000;
 const SWARMS_PAUSE_MS = 5000;

@@ -2,7 +2,7 @@
 
 import { edgesOf } from "./layers.js";
 
-export const SHOWN_MAX = 600;
+export const SHOWN_MAX = 300;
 const DONE_ID = "done-tasks";
 
 const isQuiet = (task) => task.column === "done";

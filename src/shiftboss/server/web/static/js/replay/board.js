@@ -6,7 +6,7 @@ import { icon } from "../icons.js";
 import { number } from "../format.js";
 import { taskLink } from "../router.js";
 
-const SHOWN_MAX = 100;
+const SHOWN_MAX = 50;
 
 function chip(task, swarm, isTouched) {
   const look = lookOf(task);

@@ -6,11 +6,14 @@ import { COLUMNS } from "../columns.js";
 import { icon } from "../icons.js";
 import { link, taskLink } from "../router.js";
 import { criticalPath, isOver } from "../graph/critical_path.js";
-import { drawing } from "../graph/drawing.js";
+import { drawing, faceOf, nodeElement } from "../graph/drawing.js";
 import { NODE, positions } from "../graph/positions.js";
 import { SHOWN_MAX, around, bounded, withoutDone } from "../graph/selection.js";
 import { viewport } from "../graph/viewport.js";
 import { nextTask } from "../graph/walking.js";
+
+// With more tasks than are shown, those that are shown are chosen anew this often. States change at once.
+const CHOICE_MS = 30_000;
 
 export const view = {
   name: "graph",
@@ -27,11 +30,14 @@ class GraphView {
     this._route = ctx.route;
     this._layout = null;
     this._shape = "";
+    this._faces = new Map();
+    this._path = [];
+    this._chosenUntil = 0;
     this._head = h("p.graph-path", { role: "status" });
     this._options = h("div.buttons");
     this._zoomed = h("span.quiet.number");
     this._scroller = h("div.graph", { onkeydown: (event) => this._walk(event), onfocusin: (event) => this._near(event) });
-    this._note = h("div");
+    this._note = h("div.graph-note");
     this._page = h("div.page.fill.graph-page", null,
       h("h1.visually-hidden", null, "Graph of the tasks"),
       h("div.graph-top", null, this._head, this._options, this._zoomButtons()), this._note, this._scroller, legend());
@@ -52,7 +58,9 @@ class GraphView {
 
   _draw() {
     const { cards } = this._ctx.store.state;
+    if (performance.now() < this._chosenUntil) return this._drawNodes([...this._faces.keys()].map((id) => cards.byId.get(id)).filter(Boolean));
     const all = [...cards.byId.values()].filter((card) => !card.bead_id.startsWith("packet-"));
+    this._page.classList.toggle("is-empty", !all.length);
     if (!all.length) return this._showNothing(cards);
     this._note.replaceChildren();
     const focus = this._route.query.task;
@@ -60,19 +68,34 @@ class GraphView {
     const path = criticalPath(near, now());
     const trimmed = this._route.query.done || focus ? near : withoutDone(near);
     const tasks = bounded(trimmed, path);
-    this._place(tasks);
+    this._chosenUntil = all.length > SHOWN_MAX ? performance.now() + CHOICE_MS : 0;
+    this._explain(near, tasks, path, focus);
+    if (!this._isNewShape(tasks, path)) return this._drawNodes(tasks);
+    this._faces = new Map(tasks.map((task) => [task.bead_id, faceOf(task)]));
+    this._path = path;
     const svg = drawing(tasks, this._layout, { swarm: this._route.swarm, path, label: `Graph of ${plural(tasks.length, "task")}` });
     this._keepFocus(() => this._viewport.setDrawing(svg, this._layout));
-    this._explain(near, tasks, path, focus);
     return undefined;
   }
 
   // Places are computed again only when tasks or dependencies came or went, so that nothing moves while states change.
-  _place(tasks) {
+  _isNewShape(tasks, path) {
     const shape = JSON.stringify(tasks.map((task) => [task.bead_id, task.depends_on]));
-    if (shape === this._shape) return;
+    const isSame = shape === this._shape;
+    if (!isSame) this._layout = positions(tasks, this._scroller.clientWidth - 48);
     this._shape = shape;
-    this._layout = positions(tasks, this._scroller.clientWidth - 48);
+    return !isSame || path.join() !== this._path.join();
+  }
+
+  _drawNodes(tasks) {
+    for (const task of tasks) {
+      const face = faceOf(task);
+      if (this._faces.get(task.bead_id) === face) continue;
+      this._faces.set(task.bead_id, face);
+      const isCritical = this._path.includes(task.bead_id);
+      const node = nodeElement(task, this._layout.places.get(task.bead_id), { swarm: this._route.swarm, isCritical });
+      this._keepFocus(() => this._node(task.bead_id).replaceWith(node));
+    }
   }
 
   _keepFocus(draw) {
@@ -104,6 +127,7 @@ class GraphView {
 
   _showNothing(cards) {
     const swarm = this._route.swarm;
+    this._shape = "";
     this._scroller.replaceChildren();
     if (cards.error) this._note.replaceChildren(h("div.notice.red", null, h("p", null, cards.error.message), h("p.hint", null, hintParts(cards.error.hint))));
     else if (cards.isComplete) this._note.replaceChildren(empty("No tasks yet", "The tasks of the swarm and what they depend on are drawn here.", `shiftboss task add my-task --title 'What to do' --swarm ${swarm}`));
@@ -131,6 +155,7 @@ class GraphView {
 
   navigate(route) {
     this._route = route;
+    this._chosenUntil = 0;
     this._draw();
   }
 

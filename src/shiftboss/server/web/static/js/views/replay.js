@@ -6,9 +6,12 @@ import { link, taskLink } from "../router.js";
 import { sentenceOf } from "../events/sentences.js";
 import { replayBoard } from "../replay/board.js";
 import { Player } from "../replay/player.js";
+import { oneAtATime } from "../schedule.js";
 
 const SPEEDS = [1, 5, 20, 100];
 const ADDRESS_MS = 400;
+// The whole state is read again: rarely, while a swarm goes on.
+const FOLLOW_PAUSE_MS = 2000;
 
 export const view = {
   name: "replay",
@@ -30,6 +33,7 @@ class ReplayView {
       onPosition: () => this._showPosition(),
       onError: (error) => this._failed(error),
     });
+    this._follow = oneAtATime(() => this._followEnd(), FOLLOW_PAUSE_MS);
     this._build(root);
     this._player.seek(atOf(route));
   }
@@ -44,7 +48,7 @@ class ReplayView {
     this._speed.value = String(player.eventsPerSecond);
     this._event = h("div.replay-event", { "aria-live": "polite" });
     this._board = h("div.replay-board", { "aria-busy": "true" });
-    this._page = h("div.page.fill", { onkeydown: (event) => this._key(event) },
+    this._page = h("div.page.fill.replay-page", { onkeydown: (event) => this._key(event) },
       h("h1.visually-hidden", null, "Replay"),
       h("div.replay-controls", null, this._play, button("One event back", "‹", () => player.step(-1)), button("One event forth", "›", () => player.step(1)), this._slider, this._position, this._speed),
       this._event, this._board);
@@ -108,8 +112,12 @@ class ReplayView {
   }
 
   update() {
+    this._follow();
+  }
+
+  async _followEnd() {
     // A swarm that goes on gets longer; who looks at its past is left alone.
-    if (!this._player.isPlaying && this._player.isAtEnd) this._player.seek(null);
+    if (!this._abort.signal.aborted && !this._player.isPlaying && this._player.isAtEnd) this._player.seek(null);
   }
 
   unmount() {
