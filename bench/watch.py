@@ -26,7 +26,7 @@ from bench.running import shiftboss
 
 STARTS = 3
 UPDATES = 20
-CYCLES_PER_UPDATE = 10
+CYCLES_PER_UPDATE = 3
 # As many events as ten per second are in an hour.
 CYCLES_OF_AN_HOUR = 6000
 START_SECONDS = 60.0
