@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.log_subject import with_subject
 
 # A flood beyond this is dropped, and the log says how much.
 LINES_WAITING_MAX: Final = 10_000
@@ -117,6 +118,8 @@ class _Queue(logging.handlers.QueueHandler):
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """The thread formats the record. Its arguments may change until then."""
         record.msg, record.args = record.getMessage(), None
+        # Here, and not in the thread, is where the line is logged.
+        record.facts = with_subject(getattr(record, "facts", {}))
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:

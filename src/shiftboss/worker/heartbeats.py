@@ -78,16 +78,25 @@ class HeartbeatThread:
             if reason is not None:
                 # The heartbeat may have crossed the last report of the task, which stops this.
                 if not self._stopped.wait(CROSSING_SECONDS):
-                    log.warning("lost the task %s: %s", self._bead_id, reason)
+                    log.warning("lost the task %s: %s", self._bead_id, reason, extra=self._facts())
                     self._on_lost()
                 return
             self._stopped.wait(self._seconds)
+
+    def _facts(self) -> dict[str, dict[str, object]]:
+        """For the log: this thread does not know what its worker works on."""
+        return {"facts": {"task": self._bead_id, "epoch": self._epoch}}
 
     def _reason_of_loss(self) -> str | None:
         try:
             answer = self._client.call_once("heartbeat", self._members)
         except ServerUnreachable as error:
-            log.info("heartbeat for %s not delivered: %s", self._bead_id, error.detail)
+            log.info(
+                "heartbeat for %s not delivered: %s",
+                self._bead_id,
+                error.detail,
+                extra=self._facts(),
+            )
             return None
         except ShiftbossError as error:
             return error.detail

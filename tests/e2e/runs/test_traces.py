@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -17,6 +18,9 @@ from tests.receiver import Receiver
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.requirement("OWN-08")
+
+
+LOGGED = ("--log-format", "json", "--log-level", "info", "--log-file", "run.jsonl")
 
 
 class TracedProject(PlanProject):
@@ -42,7 +46,7 @@ def test_a_trace_leads_from_submit_to_landed_over_a_restart_of_the_server(tmp_pa
     with Receiver() as collector:
         project = TracedProject(tmp_path, collector)
         project.plan(task("first", do="hang"))
-        run = project.start()
+        run = project.start(*LOGGED)
         try:
             agent = project.wait_for_agent("first.1")
             killed = project.server_pid()
@@ -56,10 +60,30 @@ def test_a_trace_leads_from_submit_to_landed_over_a_restart_of_the_server(tmp_pa
         spans = collected(collector)
         swarm_id = spans[0].attributes["shiftboss.swarm.id"]
         _check_trace(spans, swarm_id, "first", attempts=2)
+        _check_logs(project, swarm_id)
         bodies = b"".join(received.body for received in collector.received)
         secret = (project.folder / ".shiftboss" / "operator-token").read_bytes().strip()
         for hidden in (b"Add first", b"DO: hang", b"python3 -m unittest", secret):
             assert hidden not in bodies, "no text of a task, and no secret"
+
+
+def _check_logs(project: PlanProject, swarm_id: str) -> None:
+    """Those of the run and of its server name the same attempt and the same trace."""
+    (server_log,) = (project.folder / ".shiftboss" / "runs").glob("*/server.log")
+    for file, logger in (
+        (project.folder / "run.jsonl", "shiftboss.orchestrator.run.bootstrap"),
+        (server_log, "shiftboss.evidence.checks.claim_renewal"),
+        (server_log, "shiftboss.coordinator.after_commit.outcome_log"),
+    ):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        known = [line for line in lines if line["logger"] == logger and "epoch" in line]
+        assert known, f"{logger} in {file}"
+        for line in known:
+            assert (line["swarm"], line["task"]) == (swarm_id, "first")
+            assert line["trace_id"] == trace_id_of(swarm_id, "first")
+        assert known[-1]["epoch"] > 1
+    workers = [line.get("worker") for line in lines if line["logger"] == logger]
+    assert workers[0].startswith(swarm_id)
 
 
 def _check_trace(spans: list[CollectedSpan], swarm_id: str, name: str, attempts: int) -> None:

@@ -21,6 +21,7 @@ from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import Tracking
 from shiftboss.store.port import Transactions
+from shiftboss.system.log_subject import about
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,10 @@ class CiWatcher(Timer):
         return None if at_ms is None else at_ms + BATCH_MS
 
     async def _check(self, seen: Tracking) -> None:
+        with about(seen.swarm_id, seen.task_id, repo=seen.repo):
+            await self._check_one(seen)
+
+    async def _check_one(self, seen: Tracking) -> None:
         async with self._turns:
             handoff = await self.store.read(lambda tx: tx.handoff(seen.swarm_id, seen.task_id))
             if handoff is None or handoff.ci is None:

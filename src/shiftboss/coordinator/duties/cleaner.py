@@ -101,9 +101,13 @@ class Cleaner:
         except (LeadershipLost, StoreDamaged):
             raise
         except ShiftbossError as error:
-            log.warning("swarm %s cannot be cleaned, will try again: %s", swarm_id, error)
+            facts = {"facts": {"swarm": swarm_id}}
+            log.warning(
+                "swarm %s cannot be cleaned, will try again: %s", swarm_id, error, extra=facts
+            )
         except Exception:
-            log.exception("swarm %s cannot be cleaned, will try again", swarm_id)
+            facts = {"facts": {"swarm": swarm_id}}
+            log.exception("swarm %s cannot be cleaned, will try again", swarm_id, extra=facts)
         # Raises if the database is the reason: then the others would only wait for it, too.
         await self._store.read(lambda tx: tx.next_retry_at_ms())
         return None

@@ -121,7 +121,10 @@ class SwarmCompletion:
             except ShiftbossError as error:
                 # The others have their turn first.
                 self._changed[swarm_id] = self._elapsed()
-                log.warning("completing swarm %s failed, will try again: %s", swarm_id, error)
+                facts = {"facts": {"swarm": swarm_id}}
+                log.warning(
+                    "completing swarm %s failed, will try again: %s", swarm_id, error, extra=facts
+                )
 
     async def _wait_for_quiet(self) -> None:
         if self._changed:

@@ -19,6 +19,7 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.store.port import Transactions
+from shiftboss.system.log_subject import about
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,8 @@ class TimeoutWatcher(Timer):
         request = await self.store.read(partial(ci_restarts.restart_request, seen=seen))
         if request is None:
             return
-        refusal = await self._try_restart(request)
+        with about(seen.swarm_id, seen.task_id, repo=request.demand.repo):
+            refusal = await self._try_restart(request)
         now_ms = self.clock()
         settle = partial(
             ci_restarts.settle, seen=seen, sha=request.sha, refusal=refusal, now_ms=now_ms

@@ -16,6 +16,7 @@ from shiftboss.protocol.claims.claim_requests import (
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from shiftboss.rules.claims.verdicts import truncate_verdict
+from shiftboss.system.log_subject import about
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,24 @@ async def verify_with_renewal(
     job: VerificationJob, verifier: str, verify: Verify, renew: Renew
 ) -> VerdictRequest | None:
     """The report on the claim. None: the attempt has ended, and no report is wanted."""
+    with about(job.swarm_id, job.bead_id, epoch=job.epoch, claim=job.claim_id):
+        log.info("verifying claim %s of %s", job.claim_id, job.bead_id)
+        report = await _verify_with_renewal(job, verifier, verify, renew)
+        log.info("claim %s of %s: %s", job.claim_id, job.bead_id, _outcome(report))
+    return report
+
+
+def _outcome(report: VerdictRequest | None) -> str:
+    if report is None:
+        return "the attempt has ended, and no verdict is wanted"
+    if report.verdict is None:
+        return report.unable or report.failure or "given back"
+    return "accepted" if report.verdict["accepted"] else "refused"
+
+
+async def _verify_with_renewal(
+    job: VerificationJob, verifier: str, verify: Verify, renew: Renew
+) -> VerdictRequest | None:
     identity: dict[str, Any] = {
         "swarm_id": job.swarm_id,
         "bead_id": job.bead_id,

@@ -44,6 +44,7 @@ from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
 from shiftboss.rules.tasks.waiting import cancelled_reason, reason_line
+from shiftboss.system.log_subject import about
 from shiftboss.worker.bus_task import FINAL_REPORT_SECONDS, BusTask, failure_reason
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,11 @@ class Attempt:
             self._lost.set()
 
     async def run(self) -> None:
+        swarm_id = self._run.client.swarm_id
+        with about(swarm_id, self._task.bead_id, epoch=self._task.epoch, worker=self._worker):
+            await self._run_to_end()
+
+    async def _run_to_end(self) -> None:
         self._progress.stage(self._task.bead_id, "preparing", "creating a work tree")
         row = self._progress.row(self._task.bead_id)
         row.worker, row.agent = self._worker, self._settings.kind

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+import logging
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +31,10 @@ from shiftboss.orchestrator.run.server_process import ServerOptions
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan
 from shiftboss.rules.tasks.waiting import HERE, CommandPlace
+from shiftboss.system.log_subject import about
 from shiftboss.system.state_folder import make_private_folder, make_state_folder
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,18 @@ class RunOptions:
     token: str | None = field(default=None, repr=False)
     plan_file: Path | None = None
     wait: bool = True
+    # How the log of a server that the run starts is written.
+    log_options: Sequence[str] = ()
     operator_token: str | None = field(default=None, repr=False)
 
     @property
     def state(self) -> Path:
         return state_of(self.database)
+
+    @property
+    def swarm_id(self) -> str:
+        assert self.plan.swarm is not None, "load_plan sets the swarm"
+        return self.plan.swarm
 
 
 def state_of(database: str) -> Path:
@@ -65,8 +76,9 @@ def state_of(database: str) -> Path:
 
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. The caller has made the preflight."""
-    async with _open_run(options, progress) as run:
-        return await run_to_completion(run, retry=options.retry, wait=options.wait)
+    with about(options.swarm_id):
+        async with _open_run(options, progress) as run:
+            return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
 async def land_plan(options: RunOptions, tasks: Collection[str], progress: Progress) -> RunOutcome:
@@ -84,6 +96,11 @@ async def land_plan(options: RunOptions, tasks: Collection[str], progress: Progr
             return landing_outcome(run, landing_queue, await read_plan_status(run), tasks)
         finally:
             await landing_queue.close()
+
+
+def _log_progress(bead_id: str, text: str) -> None:
+    """For whoever collects logs; people read run.log."""
+    log.info("%s", text, extra={"facts": {"task": bead_id} if bead_id else {}})
 
 
 def command_place(server: str | None, database: str, address: str, folder: Path) -> CommandPlace:
@@ -119,14 +136,13 @@ async def _tell_page(client: RunServerClient, progress: Progress, place: Command
 
 @asynccontextmanager
 async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
-    swarm_id = options.plan.swarm
-    assert swarm_id is not None, "load_plan sets the swarm"
+    swarm_id = options.swarm_id
     paths = RunPaths.of(options.state, swarm_id, options.trees)
     held_out = await asyncio.to_thread(read_held_out, options.plan)
     forge_secrets = await asyncio.to_thread(_forge_secrets, options.policy)
     make_state_folder(options.state)
     make_private_folder(paths.folder)
-    progress.listeners.append(RunLog(paths.folder))
+    progress.listeners += [RunLog(paths.folder), _log_progress]
     server_options = ServerOptions(
         options.server,
         options.database,
@@ -136,6 +152,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
         own=options.own_server,
         token=options.token,
         operator_token=options.operator_token,
+        log_options=options.log_options,
     )
     async with (
         server_for_run(server_options, progress) as run_server,

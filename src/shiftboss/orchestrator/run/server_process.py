@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +63,7 @@ class ServerOptions:
     log: Path
     policy: Path | None = None
     own: bool = False
+    log_options: Sequence[str] = ()
     token: str | None = field(default=None, repr=False)
     operator_token: str | None = field(default=None, repr=False)
 
@@ -174,6 +176,7 @@ class ServerProcess:
         argv += ["--any-port-if-taken"] if self._any_port else []
         argv += ["--secrets-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
+        argv += self._options.log_options
         argv += ["--desktop-notifications"] if _is_on_desktop() else []
         return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
 

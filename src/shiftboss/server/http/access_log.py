@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from pydantic_core import from_json
 
 from shiftboss.errors import Forbidden, Unauthorized
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.rules.access.actors import UNKNOWN, Actor
+from shiftboss.rules.tasks.packets import packet_task_id
 from shiftboss.system.logs import ACCESS_LOGGER, AUDIT_LOGGER
 
 _access = logging.getLogger(ACCESS_LOGGER)
@@ -41,6 +43,7 @@ REFUSALS_OF_ALL_LOGGED_MAX: Final = 500
 # A longer body is not read for its swarm and its task.
 _BODY_BYTES_MAX: Final = 65_536
 _PATH_CHARACTERS_MAX: Final = 200
+_SWARM_PATH: Final = re.compile(r"/swarm/([A-Za-z0-9._-]{1,128})/")
 
 
 class RequestFacts:
@@ -122,7 +125,7 @@ class AccessLog:
             "method": facts.method,
             "operation": facts.operation[:_PATH_CHARACTERS_MAX],
             # Nobody writes into the log without a token.
-            **({} if actor is UNKNOWN else _subject(facts.body)),
+            **({} if actor is UNKNOWN else subject_of(facts)),
             "status": status,
             **({} if facts.code is None else {"code": facts.code}),
             "duration_ms": round((time.monotonic() - facts.began_at) * 1000),
@@ -176,19 +179,37 @@ class AccessLog:
         return fresh
 
 
-def _subject(body: bytes) -> dict[str, str]:
-    """The swarm and the task that a request is about."""
+def subject_of(facts: RequestFacts) -> dict[str, object]:
+    """The swarm, the task and the attempt that a request is about."""
+    document = _arguments(facts.body)
+    members = {"swarm_id": "swarm", "bead_id": "task", "task_id": "task", "name": "name"}
+    subject: dict[str, object] = {
+        label: document[member][:_PATH_CHARACTERS_MAX]
+        for member, label in members.items()
+        if isinstance(document.get(member), str)
+    }
+    if type(document.get("epoch")) is int:
+        subject["epoch"] = document["epoch"]
+    in_path = _SWARM_PATH.match(facts.path)
+    if in_path is not None:  # where a task of the body is a step of the packet
+        subject["swarm"] = in_path[1]
+        packet = document.get("packet_id")
+        if type(packet) is int:
+            subject["task"] = packet_task_id(packet)
+    elif "task" in subject:
+        subject.setdefault("swarm", DEFAULT_SWARM)
+    return subject
+
+
+def _arguments(body: bytes) -> dict[str, Any]:
+    """The members of a request; those of a call of MCP are within."""
     if not body or len(body) > _BODY_BYTES_MAX:
         return {}
     try:
         document = from_json(body)
     except ValueError:
         return {}
-    if not isinstance(document, dict):
-        return {}
-    members = {"swarm_id": "swarm", "bead_id": "task", "task_id": "task", "name": "name"}
-    return {
-        label: document[member][:_PATH_CHARACTERS_MAX]
-        for member, label in members.items()
-        if isinstance(document.get(member), str)
-    }
+    for member in ("params", "arguments"):
+        if isinstance(document, dict) and isinstance(document.get(member), dict):
+            document = document[member]
+    return document if isinstance(document, dict) else {}

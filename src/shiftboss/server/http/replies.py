@@ -12,7 +12,7 @@ from starlette.types import Send
 
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, Unauthorized
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
-from shiftboss.server.http.access_log import CURRENT_REQUEST
+from shiftboss.server.http.access_log import CURRENT_REQUEST, subject_of
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,9 @@ def public_error(error: BaseException, request: str) -> ShiftbossError:
         return error
     facts = CURRENT_REQUEST.get()
     request_id = secrets.token_hex(8) if facts is None else facts.request_id
-    log.error("%s failed", request, exc_info=error, extra={"facts": {"request_id": request_id}})
+    known = {} if facts is None else subject_of(facts)
+    line = {"request_id": request_id, **known}
+    log.error("%s failed", request, exc_info=error, extra={"facts": line})
     return ShiftbossError(
         "internal error of the server",
         hint=f"see the server's log for {request_id}",

@@ -20,6 +20,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 from shiftboss.cli.commands.runs.run_modes import given_options, refuse_contradictions
 from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.discovery import default_database
+from shiftboss.cli.common.log_options import Format, Level, LogFile, LogFormat, LogLevel
 from shiftboss.cli.common.options import CaFile, PlanFile, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
@@ -141,6 +142,9 @@ def run(
     policy: PolicyFile = None,
     trees: Trees = None,
     own_server: OwnServer = False,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.TEXT,
+    log_file: LogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a plan until its work is verified and landed.
@@ -180,6 +184,7 @@ def run(
         retry=retry,
         wait=wait,
         plan_file=plan_file.absolute(),
+        log_options=_start_log(log_level, log_format, log_file),
     )
     raise typer.Exit(_run(options, as_json=as_json))
 
@@ -188,6 +193,17 @@ def _changed(plan: Plan, **settings: object) -> Plan:
     """With the settings that the command line gives."""
     given = {name: value for name, value in settings.items() if value is not None}
     return plan.model_copy(update=given)
+
+
+def _start_log(level: LogLevel, form: LogFormat, file: Path | None) -> list[str]:
+    """Without any of its options a run has no log but its progress. Returns the options of its
+    server's log, which is a file in the folder of the run."""
+    if file is None and (level, form) == (LogLevel.WARNING, LogFormat.TEXT):
+        return []
+    from shiftboss.system.logs import LogSettings, start_logs
+
+    start_logs(LogSettings(level.value, form.value, file))
+    return ["--log-level", level.value, "--log-format", form.value]
 
 
 def land(
