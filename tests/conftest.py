@@ -48,6 +48,8 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any_machine"))
 
 
+# After the time limit.
+AGAIN_SECONDS = 30.0
 # Their parameter is the store.
 STORE_FIXTURES = ("store_address", "shared_any_server")
 
@@ -77,6 +79,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:
         items[:] = long_ones_first(items, workers)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """The time limit interrupts a test once. What is torn down then may hang as well, and code that
+    swallows the interruption goes on, so it is interrupted again and again."""
+    left, _ = signal.getitimer(signal.ITIMER_REAL)
+    signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
 
 
 @pytest.fixture(scope="session")

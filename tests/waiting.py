@@ -7,19 +7,25 @@ import time
 from collections.abc import Callable
 
 PAUSE_SECONDS = 0.01
+# What takes long is asked for less often: some conditions cost a request.
+LONG_PAUSE_SECONDS = 0.05
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """Poll until `condition` holds; `what` describes it in the error message."""
-    deadline = time.monotonic() + seconds
+    began_at = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(_pause(time.monotonic() - began_at, seconds, what))
 
 
 async def eventually(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """The same without blocking the event loop."""
-    deadline = time.monotonic() + seconds
+    began_at = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        await asyncio.sleep(PAUSE_SECONDS)
+        pause = _pause(time.monotonic() - began_at, seconds, what)
+        await asyncio.sleep(pause)
+
+
+def _pause(waited: float, seconds: float, what: str) -> float:
+    assert waited < seconds, f"not within {seconds} s: {what}"
+    return min(max(PAUSE_SECONDS, waited / 20), LONG_PAUSE_SECONDS)

@@ -84,7 +84,8 @@ def test_nothing_of_a_worker_is_left_running(tmp_path: Path) -> None:
     worker = tmp_path / "worker.sh"
     left = tmp_path / "left"
     worker.write_text(
-        f"#!/bin/sh\nsetsid sh -c 'echo $$ > {left}; exec sleep 600' &\nexec sh {SHELL_WORKER}\n"
+        f"#!/bin/sh\nsetsid sh -c 'echo $$ > {left}; exec sleep 600' &\n"
+        f"until test -s {left}; do sleep 0.01; done\nexec sh {SHELL_WORKER}\n"
     )
     done = shiftboss(
         "conformance", "--worker", f"sh {worker}", "--profile", "bus", "--only", "registers"

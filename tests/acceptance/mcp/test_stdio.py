@@ -15,6 +15,7 @@ import pytest
 from tests.acceptance.mcp.mcp_clients import status_of
 from tests.client import Client
 from tests.commands import COMMAND_SECONDS, environment
+from tests.fork_server import forked_command
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -69,7 +70,7 @@ def call(tool: str, **arguments: object) -> dict[str, Any]:
 @contextmanager
 def started(*arguments: str) -> Iterator[Process]:
     with subprocess.Popen(
-        [sys.executable, "-m", "shiftboss.cli.main", "mcp", *arguments],
+        forked_command(["-m", "shiftboss.cli.main", "mcp", *arguments]),
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
