@@ -318,7 +318,7 @@ _HARMLESS = {
     "words and numbers about the task that is named": "title description priority reason answer"
     " summary line report returns decisions message error_type tool operation evidence commit"
     " landed_commit kind epoch claim_id version contract_version process input_tokens output_tokens"
-    " cached_tokens dollars tokens cost until_ms checkpoint context_usage current_step"
+    " cached_tokens dollars run tokens cost until_ms checkpoint context_usage current_step"
     " lease_seconds timeout_ms wait_ms waiting seed goal max_tokens files_touched feature"
     " manifest_path auto_merge notify_on_complete workers_expected subtask_title"
     " subtask_description epic_summary strategy success_criteria blocked_contact policy traits"
