@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import logging
 import resource
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shiftboss.defaults import (
@@ -14,6 +16,9 @@ from shiftboss.defaults import (
 from shiftboss.server.http.certificates import Certificates
 from shiftboss.server.settings import CannotStart, ServerSettings
 from shiftboss.system.loopback import is_loopback
+from shiftboss.system.state_folder import SERVER_FILE, ServerRecord, write_server_file
+
+log = logging.getLogger(__name__)
 
 BACKLOG = 2048
 
@@ -59,6 +64,14 @@ def local_address_of(host: str, port: int, certificates: Certificates | None) ->
     return address_of(local, port, certificates)
 
 
+def note_record(folder: Path, record: ServerRecord) -> None:
+    """A full disk must not keep the server from starting."""
+    try:
+        write_server_file(folder, record)
+    except OSError as error:
+        log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
+
+
 def listen(settings: ServerSettings) -> socket.socket:
     host, port = settings.host, settings.port
     try:
@@ -79,12 +92,31 @@ def listen(settings: ServerSettings) -> socket.socket:
     return listening
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def listen_again(settings: ServerSettings, count: int) -> list[socket.socket]:
+    """So many sockets on one port. The system shares out the connections among them."""
+    with listen(settings) as first:  # refused if another program listens there
+        host, port = first.getsockname()[:2]
+    sockets = [_bind(host, port, reuse_port=True) for _ in range(count)]
+    for each in sockets:
+        each.listen(BACKLOG)
+        each.set_inheritable(False)
+    return sockets
+
+
+def listen_beside(settings: ServerSettings, shared: socket.socket, number: int) -> socket.socket:
+    """On the port that follows by `number`; on any free one if the shared port was any."""
+    port = shared.getsockname()[1] + number if settings.port else 0
+    return listen(settings._replace(port=port, any_port_if_taken=False))
+
+
+def _bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     family, kind, proto, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     listening = socket.socket(family, kind, proto)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if reuse_port:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listening.bind(address)
     except OSError:

@@ -51,6 +51,7 @@ from shiftboss.server.listening import (
     allow_many_connections,
     listen,
     local_address_of,
+    note_record,
     refuse_without_token,
 )
 from shiftboss.server.otlp import OtlpSink, otlp_sink
@@ -61,16 +62,15 @@ from shiftboss.server.reloading import (
     TokenReload,
     has_terminal,
 )
+from shiftboss.server.server_processes import Place
 from shiftboss.server.settings import CannotStart, ServerSettings
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.opening import store_at
 from shiftboss.system.state_folder import (
-    SERVER_FILE,
     ServerRecord,
     make_state_folder,
     operator_token,
     remove_server_file,
-    write_server_file,
 )
 from shiftboss.tracker.beads import Beads
 
@@ -142,6 +142,7 @@ def serve(
     reloads: Mapping[str, Reload] | None = None,
     on_login_link: Callable[[str], None] | None = None,
     login_swarm: str | None = None,
+    place: Place | None = None,
 ) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached, then
     `on_login_link` a link by which the operator logs in to the page, which shows
@@ -153,26 +154,29 @@ def serve(
     make_state_folder(settings.state_folder)
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
-    listening = listen(settings)
-    host, port = listening.getsockname()[:2]
+    sockets = [listen(settings)] if place is None else [place.own, place.shared]
+    host, port = sockets[0].getsockname()[:2]
     address = address_of(host, port, certificates)
     local_address = local_address_of(host, port, certificates)
     app = _app(settings, certificates, forwarding, address, local_address)
+    if place is not None:
+        app.started_at = place.started_at
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
     config = _config(settings, app, serving)
     _tune_interpreter()
     record = ServerRecord(local_address, os.getpid(), app.started_at)
-    # At once, so that no run relies on a server that is about to end.
-    on_stopping = partial(remove_server_file, folder, record)
-    server = _Server(config, app, serving, all_reloads, on_stopping)
+    # At once, so that no run relies on a server that is about to end. One of several does not
+    # announce itself: the process that started it does.
+    remove_record = partial(remove_server_file, folder, record) if place is None else _nothing
+    server = _Server(config, app, serving, all_reloads, remove_record)
 
     def announce() -> None:
-        try:
-            write_server_file(folder, record)
-        except OSError as error:  # a full disk must not keep the server from starting
-            log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
-        on_listening(address)
+        if place is None:
+            note_record(folder, record)
+            on_listening(address)
+        else:
+            place.on_ready()
         if on_login_link is not None:
             server.keep(_tell_login_link(app, on_login_link, login_swarm))
         warn_about_credentials(app.coordinator.active_policy)
@@ -185,16 +189,20 @@ def serve(
     app.coordinator.presence.on_outdated = give_up
     app.on_started = announce
     try:
-        server.run(sockets=[listening])
+        server.run(sockets=sockets)
     except SystemExit:
         # uvicorn exits like this when the application did not start. The application knows why.
         if app.start_error is None:
             raise
     finally:
-        remove_server_file(folder, record)
+        remove_record()
         log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
+
+
+def _nothing() -> None:
+    """For a server that has no record of its own."""
 
 
 async def _tell_login_link(app: App, tell: Callable[[str], None], swarm_id: str | None) -> None:

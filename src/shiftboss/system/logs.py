@@ -55,13 +55,15 @@ class CannotLog(ShiftbossError):
 
 class LogSettings(NamedTuple):
     """`file`: instead of stderr. `audit_file`: where audit lines go as well, as JSON and whatever
-    the level. `access`: a line for every request."""
+    the level. `access`: a line for every request. `process`: which one, of several servers that
+    share these files."""
 
     level: str = "warning"
     form: Literal["text", "json"] = "text"
     file: Path | None = None
     audit_file: Path | None = None
     access: bool = False
+    process: int | None = None
 
 
 def clean(text: str) -> str:
@@ -153,6 +155,18 @@ class _AtLeast(logging.Filter):
         return record.levelno >= self.level or record.name == ACCESS_LOGGER
 
 
+class _OfProcess(logging.Filter):
+    """Adds to each line which of several server processes it comes from."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.facts = {"server_process": self._number, **getattr(record, "facts", {})}
+        return True
+
+
 class Logs:
     """The handlers of this process."""
 
@@ -162,6 +176,8 @@ class Logs:
         self._outputs = self._open()
         lines: queue.Queue[Any] = queue.Queue(LINES_WAITING_MAX)
         self._handler = _Queue(lines)
+        if settings.process is not None:
+            self._handler.addFilter(_OfProcess(settings.process))
         self._listener = logging.handlers.QueueListener(
             lines, *self._outputs, respect_handler_level=False
         )
@@ -224,6 +240,20 @@ def _output(path: Path | None) -> logging.Handler:
 def _number(level: str) -> int:
     number: int = logging.getLevelNamesMapping()[level.upper()]
     return number
+
+
+def start_plain_logs(settings: LogSettings) -> None:
+    """For a process that forks: without a thread, and only until a child starts its own."""
+    handler = _output(settings.file)
+    handler.setFormatter(JsonFormatter() if settings.form == "json" else TextFormatter())
+    logging.root.addHandler(handler)
+    logging.root.setLevel(_number(settings.level))
+
+
+def stop_plain_logs() -> None:
+    for handler in list(logging.root.handlers):
+        logging.root.removeHandler(handler)
+        handler.close()
 
 
 def start_logs(settings: LogSettings) -> Logs:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from shiftboss.cli.commands.server.serve_options import (
     DEFAULT_DB,
@@ -29,6 +30,7 @@ from shiftboss.cli.commands.server.serve_options import (
     PassEnvironment,
     PolicyFile,
     Port,
+    Processes,
     PublicUrl,
     RateLimit,
     RequireTokens,
@@ -71,12 +73,20 @@ from shiftboss.defaults import (
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
 from shiftboss.system.loopback import is_loopback
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shiftboss.server.server_processes import Place
+    from shiftboss.server.settings import ServerSettings
+    from shiftboss.system.logs import LogSettings
+
 
 def serve(
     host: Host = HOST,
     port: Port = PORT,
     db: Db = DEFAULT_DB,
     schema: Schema = None,
+    workers: Processes = 1,
     state: State = None,
     token_file: ServerTokenFile = None,
     require_tokens: RequireTokens = False,
@@ -126,9 +136,9 @@ def serve(
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     from shiftboss.system.logs import LogSettings, start_logs
 
-    logs = start_logs(
-        LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
-    )
+    log_settings = LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
+    # A process that starts others has no thread for its log.
+    logs = start_logs(log_settings) if workers == 1 else None
     from shiftboss.server.reloading import LogReload
     from shiftboss.server.run import serve as run
     from shiftboss.server.settings import ServerSettings
@@ -169,12 +179,31 @@ def serve(
         _tell_of_inherited_token()
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
+    announce = _announce_json if as_json else _announce
+    place = None
+    if logs is None:
+        place = _one_of_several(settings, workers, announce, log_settings)
+        logs = start_logs(log_settings._replace(process=place.number))
     log_reload = LogReload(logs, settings.state_folder, log_level.value)
     # A journal or a file is read by others: the link is for the person at the terminal.
-    shows_link = not as_json and sys.stdout.isatty()
-    announce = _announce_json if as_json else _announce
+    shows_link = not as_json and sys.stdout.isatty() and (place is None or place.number == 1)
     on_login_link = _show_link if shows_link else None
-    run(settings, announce, {"log level": log_reload}, on_login_link)
+    run(settings, announce, {"log level": log_reload}, on_login_link, place=place)
+
+
+def _one_of_several(
+    settings: ServerSettings,
+    count: int,
+    announce: Callable[[str], None],
+    log_settings: LogSettings,
+) -> Place:
+    from shiftboss.server.server_processes import one_of_several
+    from shiftboss.system.logs import start_plain_logs, stop_plain_logs
+
+    start_plain_logs(log_settings)
+    place = one_of_several(settings, count, announce)
+    stop_plain_logs()
+    return place
 
 
 def _tell_of_inherited_token() -> None:

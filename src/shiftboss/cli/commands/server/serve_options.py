@@ -66,6 +66,17 @@ Schema = Annotated[
         "Other commands take it as a part of the address: postgresql://...?schema=NAME.",
     ),
 ]
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        max=64,
+        help="With PostgreSQL: so many server processes behind the port. Each also listens on a "
+        "port of its own, those that follow.",
+    ),
+]
 # Of commands about a database that is there already.
 ExistingDb = Annotated[
     str,
