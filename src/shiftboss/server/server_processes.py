@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
+from shiftboss.coordinator.clock import system_clock
 from shiftboss.errors import InvalidRequest
 from shiftboss.server.http.certificates import certificates_at
 from shiftboss.server.listening import (
@@ -107,7 +108,8 @@ class _Parent:
         ]
         host, port = shared[0].getsockname()[:2]
         self._address = address_of(host, port, certificates)
-        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        started_at = datetime.fromtimestamp(system_clock() / 1000, UTC)
+        self._started_at = started_at.isoformat(timespec="milliseconds")
         self._folder: Path = make_state_folder(settings.state_folder)
         local_address = local_address_of(host, port, certificates)
         self._record = ServerRecord(local_address, os.getpid(), self._started_at)
