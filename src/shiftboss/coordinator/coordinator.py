@@ -130,14 +130,16 @@ class Coordinator:
         )
         self._swarm_completion = SwarmCompletion(store, self.clock, self.hub, elapsed)
         self.after_commit = AfterCommit(self._leading, self.hub, effects, self._leading.leads)
-        self.traces = (
-            None if spans is None else TraceExport(self._leading, self.clock, self.hub, spans)
-        )
+        self.traces = self._trace_export(spans)
         retry_policy, spawning = retry_policy or RetryPolicy(), spawning or SpawnPolicy()
         self._make_services(lease_reaper, retry_policy, spawning, find_task)
         self._make_server_services(state_folder, notify)
         self._supervise(self._duties(lease_reaper, retention_days), elapsed)
         self._exit = AsyncExitStack()
+
+    def _trace_export(self, spans: SpanSink | None) -> TraceExport | None:
+        """None without a place to send them to."""
+        return None if spans is None else TraceExport(self._leading, self.clock, self.hub, spans)
 
     def _make_services(
         self,

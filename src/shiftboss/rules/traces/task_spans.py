@@ -8,14 +8,12 @@ Events that are not there, because they are too old, leave spans out and break n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.rules.tasks.packets import packet_task_id
 from shiftboss.rules.traces import span as names
-from shiftboss.rules.traces.span import AttributeValue, Span, task_span
-
-Data = dict[str, Any]
+from shiftboss.rules.traces.open_tasks import Data, OpenAttempt, OpenTask, Step, task_of
+from shiftboss.rules.traces.span import Span, task_span
 
 # Ends of attempts that are no failure: the work goes on in another one, or is not wanted.
 _PEACEFUL_ENDS: Final = frozenset(
@@ -30,44 +28,6 @@ _PEACEFUL_ENDS: Final = frozenset(
         "reset",
     }
 )
-
-
-class _OpenAttempt(NamedTuple):
-    epoch: int
-    worker: str
-    since_ms: int
-
-
-class _OpenTask:
-    """What has begun and not ended: the times are those of the events."""
-
-    __slots__ = (
-        "accepted_ms",
-        "added_ms",
-        "attempt",
-        "claims",
-        "pushed_ms",
-        "questions",
-        "queued",
-        "review_ms",
-        "submitted",
-    )
-
-    def __init__(self) -> None:
-        self.added_ms: int | None = None
-        self.submitted = False
-        self.queued: tuple[int, int] | None = None  # the time, and the number of the event
-        self.attempt: _OpenAttempt | None = None
-        self.claims: dict[int, tuple[int, int]] = {}  # by id: the time, and the epoch
-        self.pushed_ms: int | None = None
-        self.questions: dict[int, tuple[int, int]] = {}
-        self.accepted_ms: int | None = None
-        self.review_ms: int | None = None
-
-    @property
-    def is_over(self) -> bool:
-        waits = (self.attempt, self.queued, self.accepted_ms, self.review_ms)
-        return not self.questions and all(wait is None for wait in waits)
 
 
 # What a task that goes on no more ends with. One that is accepted lands after it is done.
@@ -85,89 +45,37 @@ class SwarmSpans:
 
     def __init__(self, swarm_id: str) -> None:
         self._swarm_id = swarm_id
-        self._tasks: dict[str, _OpenTask] = {}
+        self._tasks: dict[str, OpenTask] = {}
 
     def apply(self, event: Event, data: Data) -> list[Span]:
         """The spans that this event ends."""
         handle = _HANDLERS.get(event.kind)
-        task_id = _task_of(data)
+        task_id = task_of(data)
         if handle is None or task_id is None:
             return []
         task = self._tasks.get(task_id)
         if task is None:
-            task = self._tasks[task_id] = _OpenTask()
-        spans = handle(_Step(self._swarm_id, task_id, event, data, task))
+            task = self._tasks[task_id] = OpenTask()
+        spans = handle(Step(self._swarm_id, task_id, event, data, task))
         if event.kind in _LAST_KINDS and task.is_over:
             del self._tasks[task_id]
         return spans
 
 
-def _task_of(data: Data) -> str | None:
-    if data.get("packet_id") is not None:
-        return packet_task_id(data["packet_id"])
-    task_id: str | None = data.get("bead_id")
-    return task_id
-
-
-class _Step(NamedTuple):
-    """One event of one task."""
-
-    swarm_id: str
-    task_id: str
-    event: Event
-    data: Data
-    task: _OpenTask
-
-    @property
-    def at_ms(self) -> int:
-        return self.event.at_ms
-
-    def span(
-        self,
-        name: str,
-        id_parts: tuple[str | int, ...],
-        since_ms: int,
-        epoch: int | None = None,
-        error: str | None = None,
-        claim_id: int | None = None,
-        **attributes: AttributeValue | None,
-    ) -> Span:
-        return task_span(
-            name,
-            (self.swarm_id, self.task_id),
-            id_parts,
-            (since_ms, self.at_ms),
-            epoch=epoch,
-            attributes={_ATTRIBUTES[key]: value for key, value in attributes.items()},
-            error=error,
-            claim_id=claim_id,
-        )
-
-
-_ATTRIBUTES: Final = {
-    "worker": names.WORKER,
-    "result": names.RESULT,
-    "claim": names.CLAIM,
-    "commit": names.COMMIT,
-    "repo": names.REPO,
-    "question": names.QUESTION,
-}
-
-
 # -- the queue
 
 
-def _added(step: _Step) -> list[Span]:
+def _added(step: Step) -> list[Span]:
     step.task.added_ms = step.at_ms
     return []
 
 
-def _queued(step: _Step) -> list[Span]:
+def _queued(step: Step) -> list[Span]:
     step.task.queued = (step.at_ms, step.event.event_id)
     return _submitted(step)
 
 
-def _submitted(step: _Step) -> list[Span]:
+def _submitted(step: Step) -> list[Span]:
     """The root: from the moment that the task was added. One that a worker is free for is handed
     out without the queue."""
     task = step.task
@@ -177,7 +85,7 @@ def _submitted(step: _Step) -> list[Span]:
     return [step.span("submit", (), step.at_ms if task.added_ms is None else task.added_ms)]
 
 
-def _leaves_queue(step: _Step, result: str) -> list[Span]:
+def _leaves_queue(step: Step, result: str) -> list[Span]:
     if step.task.queued is None:
         return []
     since_ms, number = step.task.queued
@@ -185,26 +93,26 @@ def _leaves_queue(step: _Step, result: str) -> list[Span]:
     return [step.span("queue", ("queue", number), since_ms, result=result)]
 
 
-def _withdrawn(step: _Step) -> list[Span]:
+def _withdrawn(step: Step) -> list[Span]:
     return _leaves_queue(step, "withdrawn")
 
 
-def _cancelled(step: _Step) -> list[Span]:
+def _cancelled(step: Step) -> list[Span]:
     return [*_leaves_queue(step, "cancelled"), *_attempt_ends(step, "cancelled")]
 
 
 # -- attempts
 
 
-def _assigned(step: _Step) -> list[Span]:
+def _assigned(step: Step) -> list[Span]:
     spans = [*_submitted(step), *_leaves_queue(step, "assigned")]
     attempt = step.task.attempt
     if attempt is None or attempt.epoch != step.data["epoch"]:
-        step.task.attempt = _OpenAttempt(step.data["epoch"], step.data["worker"], step.at_ms)
+        step.task.attempt = OpenAttempt(step.data["epoch"], step.data["worker"], step.at_ms)
     return spans
 
 
-def _attempt_ends(step: _Step, result: str) -> list[Span]:
+def _attempt_ends(step: Step, result: str) -> list[Span]:
     task, attempt = step.task, step.task.attempt
     if attempt is None or step.data.get("epoch", attempt.epoch) != attempt.epoch:
         return []
@@ -222,19 +130,19 @@ def _attempt_ends(step: _Step, result: str) -> list[Span]:
     return [span]
 
 
-def _done(step: _Step) -> list[Span]:
+def _done(step: Step) -> list[Span]:
     return _attempt_ends(step, "done")
 
 
-def _failed(step: _Step) -> list[Span]:
+def _failed(step: Step) -> list[Span]:
     return _attempt_ends(step, "failed")
 
 
-def _ended(step: _Step) -> list[Span]:
+def _ended(step: Step) -> list[Span]:
     return _attempt_ends(step, step.data["reason"])
 
 
-def _agent_ended(step: _Step) -> list[Span]:
+def _agent_ended(step: Step) -> list[Span]:
     """By the conventions for generative AI: `gen_ai.usage.input_tokens` has the cached ones, too.
     The duration was measured beside the agent, whose clock may differ from the server's."""
     data = step.data
@@ -271,12 +179,12 @@ _AGENT_ERRORS: Final = frozenset({"failed", "timeout", "denials", "permission", 
 # -- what an attempt waits for
 
 
-def _claimed(step: _Step) -> list[Span]:
+def _claimed(step: Step) -> list[Span]:
     step.task.claims[step.data["claim_id"]] = (step.at_ms, step.data["epoch"])
     return []
 
 
-def _verdict(step: _Step, result: str) -> list[Span]:
+def _verdict(step: Step, result: str) -> list[Span]:
     claim_id = step.data["claim_id"]
     since_ms, epoch = step.task.claims.pop(claim_id, (None, step.data["epoch"]))
     if since_ms is None:
@@ -295,28 +203,28 @@ def _verdict(step: _Step, result: str) -> list[Span]:
     return [span]
 
 
-def _accepted(step: _Step) -> list[Span]:
+def _accepted(step: Step) -> list[Span]:
     step.task.accepted_ms = step.at_ms
     return _verdict(step, "accepted")
 
 
-def _refused(step: _Step) -> list[Span]:
+def _refused(step: Step) -> list[Span]:
     return _verdict(step, "refused")
 
 
-def _milestone(step: _Step) -> list[Span]:
+def _milestone(step: Step) -> list[Span]:
     if step.data["milestone"] == "PUSHED_TO_CI" and step.task.pushed_ms is None:
         step.task.pushed_ms = step.at_ms
     return []
 
 
-def _ci_found(step: _Step) -> list[Span]:
+def _ci_found(step: Step) -> list[Span]:
     if step.task.pushed_ms is None:
         step.task.pushed_ms = step.at_ms
     return []
 
 
-def _ci_ended(step: _Step, result: str) -> list[Span]:
+def _ci_ended(step: Step, result: str) -> list[Span]:
     data, since_ms = step.data, step.task.pushed_ms
     if since_ms is None:
         return []
@@ -334,20 +242,20 @@ def _ci_ended(step: _Step, result: str) -> list[Span]:
     return [span]
 
 
-def _ci_passed(step: _Step) -> list[Span]:
+def _ci_passed(step: Step) -> list[Span]:
     return _ci_ended(step, "passed")
 
 
-def _ci_failed(step: _Step) -> list[Span]:
+def _ci_failed(step: Step) -> list[Span]:
     return _ci_ended(step, "failed")
 
 
-def _asked(step: _Step) -> list[Span]:
+def _asked(step: Step) -> list[Span]:
     step.task.questions[step.data["question_id"]] = (step.at_ms, step.data["epoch"])
     return []
 
 
-def _question_ends(step: _Step, question_id: int, result: str) -> list[Span]:
+def _question_ends(step: Step, question_id: int, result: str) -> list[Span]:
     since_ms, epoch = step.task.questions.pop(question_id, (None, None))
     if since_ms is None:
         return []
@@ -355,11 +263,11 @@ def _question_ends(step: _Step, question_id: int, result: str) -> list[Span]:
     return [step.span("question", parts, since_ms, epoch, question=question_id, result=result)]
 
 
-def _answered(step: _Step) -> list[Span]:
+def _answered(step: Step) -> list[Span]:
     return _question_ends(step, step.data["question_id"], "answered")
 
 
-def _withdrawn_questions(step: _Step) -> list[Span]:
+def _withdrawn_questions(step: Step) -> list[Span]:
     return [
         span
         for question_id, (_, epoch) in list(step.task.questions.items())
@@ -371,12 +279,12 @@ def _withdrawn_questions(step: _Step) -> list[Span]:
 # -- after the work
 
 
-def _review_requested(step: _Step) -> list[Span]:
+def _review_requested(step: Step) -> list[Span]:
     step.task.review_ms = step.at_ms
     return []
 
 
-def _review_ends(step: _Step, result: str) -> list[Span]:
+def _review_ends(step: Step, result: str) -> list[Span]:
     task, since_ms = step.task, step.task.review_ms
     task.review_ms = None
     task.accepted_ms = step.at_ms if result == "approved" else None
@@ -388,15 +296,15 @@ def _review_ends(step: _Step, result: str) -> list[Span]:
     ]
 
 
-def _approved(step: _Step) -> list[Span]:
+def _approved(step: Step) -> list[Span]:
     return _review_ends(step, "approved")
 
 
-def _rejected(step: _Step) -> list[Span]:
+def _rejected(step: Step) -> list[Span]:
     return _review_ends(step, "rejected")
 
 
-def _landed(step: _Step) -> list[Span]:
+def _landed(step: Step) -> list[Span]:
     since_ms = step.task.accepted_ms
     step.task.accepted_ms = None
     if since_ms is None:
@@ -408,17 +316,17 @@ def _landed(step: _Step) -> list[Span]:
 # -- packets
 
 
-def _registered(step: _Step) -> list[Span]:
+def _registered(step: Step) -> list[Span]:
     epoch = step.data["attempt"]
-    step.task.attempt = _OpenAttempt(epoch, step.data["packet_name"], step.at_ms)
+    step.task.attempt = OpenAttempt(epoch, step.data["packet_name"], step.at_ms)
     return _submitted(step) if epoch == 1 else []
 
 
-def _packet_error(step: _Step) -> list[Span]:
+def _packet_error(step: Step) -> list[Span]:
     return [] if step.data["retry_scheduled"] else _attempt_ends(step, "failed")
 
 
-_HANDLERS: Final[dict[str, Callable[[_Step], list[Span]]]] = {
+_HANDLERS: Final[dict[str, Callable[[Step], list[Span]]]] = {
     EventKind.TASK_ADDED.value: _added,
     EventKind.TASK_QUEUED.value: _queued,
     EventKind.TASK_WITHDRAWN.value: _withdrawn,
