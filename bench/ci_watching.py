@@ -26,7 +26,7 @@ from shiftboss.evidence.inspector import Inspector
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.claims.attestations import Envelope
 from shiftboss.protocol.claims.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.contract_requests import CanSpawnRequest
+from shiftboss.protocol.contract.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest

@@ -29,8 +29,8 @@ from shiftboss.hooks.shell.words import Unclear
 from shiftboss.hooks.shell.writes import ShellWrites
 from shiftboss.hooks.tool_hook import BadInput, read_call
 from shiftboss.orchestrator.guardian.connection import LineSplitter
+from shiftboss.protocol.contract.milestone_lines import parse_line
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
-from shiftboss.protocol.milestone_lines import parse_line
 from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.claims.canaries.sabotage import sabotages

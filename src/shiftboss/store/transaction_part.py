@@ -10,11 +10,11 @@ from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.protocol.trace_ids import trace_id_of
 from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.notifications.kinds import NOTIFIED
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.poll_acks import PollAck
-from shiftboss.rules.traces.trace_ids import trace_id_of
 from shiftboss.store.monitoring.measures import Measure, Measurement
 
 Row = Sequence[Any]

@@ -20,7 +20,7 @@ from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
-from shiftboss.protocol.contract_requests import (
+from shiftboss.protocol.contract.contract_requests import (
     CanSpawnAnswer,
     CanSpawnRequest,
     FailureAnswer,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import CiUnavailable, InvalidRequest, UnknownHandoff
-from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
+from shiftboss.protocol.contract.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.protocol.policy import Models, TokenBudget
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 from tests.conformance.contract.contract_fixtures import ContractFixture, down, open_contract, runs

@@ -10,7 +10,7 @@ import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld, RepoBlocked
 from shiftboss.protocol.ci import CiReport
-from shiftboss.protocol.contract_requests import InstructionsRequest
+from shiftboss.protocol.contract.contract_requests import InstructionsRequest
 from shiftboss.rules.contract.forbidden_patterns import FORBIDDEN
 from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.repos import Repo

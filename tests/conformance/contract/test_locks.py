@@ -22,7 +22,7 @@ from shiftboss.errors import (
     UnknownRepo,
 )
 from shiftboss.evidence.survey.survey import Survey
-from shiftboss.protocol.contract_requests import CanSpawnRequest, ReposRequest
+from shiftboss.protocol.contract.contract_requests import CanSpawnRequest, ReposRequest
 from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState

@@ -15,7 +15,7 @@ from shiftboss.errors import (
     ShiftbossError,
     StaleEpoch,
 )
-from shiftboss.protocol.contract_requests import ReportMilestoneRequest
+from shiftboss.protocol.contract.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import TRANSITIONS
 from tests.conformance.contract.contract_fixtures import ContractFixture, all_waiting, runs

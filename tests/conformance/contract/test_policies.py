@@ -23,7 +23,7 @@ from shiftboss.errors import (
     UnknownPolicy,
     UnknownRepo,
 )
-from shiftboss.protocol.contract_requests import (
+from shiftboss.protocol.contract.contract_requests import (
     ApplyPolicyAnswer,
     ApplyPolicyRequest,
     CanSpawnRequest,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.protocol.contract_requests import InstructionsRequest
+from shiftboss.protocol.contract.contract_requests import InstructionsRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.leases import LEASE_SECONDS
 from tests.conformance.contract.contract_fixtures import (

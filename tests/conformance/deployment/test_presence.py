@@ -16,7 +16,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.record import DutyRecord
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.bus import PollRequest, RegisterWorkerRequest, StatusRequest
-from shiftboss.protocol.contract_requests import ApplyPolicyRequest
+from shiftboss.protocol.contract.contract_requests import ApplyPolicyRequest
 from shiftboss.protocol.deployment.servers import DeploymentView, ShowDeploymentRequest
 from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.deployment.records import DeploymentServer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.rules.traces.trace_ids import attempt_span_id_of, span_id_of, trace_id_of
+from shiftboss.protocol.trace_ids import attempt_span_id_of, span_id_of, trace_id_of
 from shiftboss.system.state_folder import read_server_file
 from tests.collected_spans import CollectedSpan, collected
 from tests.plan_runs import PlanProject, task

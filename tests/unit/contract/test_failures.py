@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from shiftboss.protocol.milestone_lines import parse_line
-from shiftboss.protocol.milestones import BlockedPermission
+from shiftboss.protocol.contract.milestone_lines import parse_line
+from shiftboss.protocol.contract.milestones import BlockedPermission
 from shiftboss.protocol.policy import Backoff, Failures, PermissionLimits, RecoverableLimits
 from shiftboss.rules.contract.failures import (
     EXAMPLES,

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
-from shiftboss.protocol.milestone_lines import FORMATS, milestone_word, parse_line, render_line
-from shiftboss.protocol.milestones import (
+from shiftboss.protocol.contract.milestone_lines import (
+    FORMATS,
+    milestone_word,
+    parse_line,
+    render_line,
+)
+from shiftboss.protocol.contract.milestones import (
     Blocked,
     BlockedPermission,
     Done,

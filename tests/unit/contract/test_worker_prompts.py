@@ -10,8 +10,8 @@ import pytest
 import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest
-from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
-from shiftboss.protocol.milestone_lines import FORMATS, milestone_word
+from shiftboss.protocol.contract.contract_requests import ContextDocument, ContextParts
+from shiftboss.protocol.contract.milestone_lines import FORMATS, milestone_word
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
 from shiftboss.rules.claims.handoffs import choose_model
 from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff

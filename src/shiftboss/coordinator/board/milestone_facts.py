@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
-from shiftboss.protocol.milestones import MilestoneReport, milestone_of_report, progress_of
+from shiftboss.protocol.contract.milestones import MilestoneReport, milestone_of_report, progress_of
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import milestone_view
 from shiftboss.rules.contract.records import ContractAttempt

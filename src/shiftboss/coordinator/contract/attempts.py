@@ -12,9 +12,9 @@ from typing import Any
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.ci import CiReport, CiRun
-from shiftboss.protocol.contract_requests import CompletionReturn
+from shiftboss.protocol.contract.contract_requests import CompletionReturn
+from shiftboss.protocol.contract.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.policy import Milestone
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.checkpoints import (

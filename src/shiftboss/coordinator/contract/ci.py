@@ -19,9 +19,9 @@ from shiftboss.coordinator.contract.cascade import record_red
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.contract.milestones import PushedToCi
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.protocol.milestones import PushedToCi
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge_ci_report

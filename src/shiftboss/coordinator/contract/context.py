@@ -11,7 +11,11 @@ from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiReport, ShowCiAnswer, ShowCiRequest
-from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
+from shiftboss.protocol.contract.contract_requests import (
+    BuildContextRequest,
+    ContextAnswer,
+    ContextParts,
+)
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.prompts.context import (

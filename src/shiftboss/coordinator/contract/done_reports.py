@@ -15,8 +15,8 @@ from shiftboss.coordinator.contract.attempts import (
 from shiftboss.coordinator.contract.ci import refuse_unless_green
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.claims.verdicts import Verdict
-from shiftboss.protocol.contract_requests import ReportMilestoneRequest
-from shiftboss.protocol.milestones import Done
+from shiftboss.protocol.contract.contract_requests import ReportMilestoneRequest
+from shiftboss.protocol.contract.milestones import Done
 from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import (

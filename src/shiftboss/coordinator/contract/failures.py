@@ -12,7 +12,7 @@ from shiftboss.coordinator.contract.halts import halt_chain
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission, end_worker
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.contract_requests import FailureAnswer, ReportFailureRequest
+from shiftboss.protocol.contract.contract_requests import FailureAnswer, ReportFailureRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
 from shiftboss.rules.claims.handoffs import Handoff, check_no_claim

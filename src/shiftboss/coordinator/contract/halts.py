@@ -6,7 +6,7 @@ from shiftboss.coordinator.bus.dispatch import drain
 from shiftboss.coordinator.contract.attempts import add_attempt_event
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked, UnknownHalt
-from shiftboss.protocol.contract_requests import OperatorAnswer, ResumeRequest
+from shiftboss.protocol.contract.contract_requests import OperatorAnswer, ResumeRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.tasks.packets import Assignment

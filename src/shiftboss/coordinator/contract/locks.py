@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.contract.cascade import record_repo_state
 from shiftboss.errors import Conflict, RepoBlocked, UnknownTask
-from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest
+from shiftboss.protocol.contract.contract_requests import OperatorAnswer, ReleaseRepoRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import RepoLock

@@ -29,10 +29,9 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission
 from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
 from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
-from shiftboss.protocol.contract_requests import MilestoneAnswer, ReportMilestoneRequest
-from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.milestone_lines import render_line
-from shiftboss.protocol.milestones import (
+from shiftboss.protocol.contract.contract_requests import MilestoneAnswer, ReportMilestoneRequest
+from shiftboss.protocol.contract.milestone_lines import render_line
+from shiftboss.protocol.contract.milestones import (
     Blocked,
     BlockedPermission,
     Done,
@@ -42,6 +41,7 @@ from shiftboss.protocol.milestones import (
     milestone_of_report,
     progress_of,
 )
+from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, Handoff

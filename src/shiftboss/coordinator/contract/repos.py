@@ -8,7 +8,7 @@ from shiftboss.coordinator.contract.attempts import attempt_of, ci_view, milesto
 from shiftboss.coordinator.contract.locks import lock_to_pass, pass_lock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
-from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
+from shiftboss.protocol.contract.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.access.actors import SERVER, Actor
 from shiftboss.rules.contract.records import RepoLock

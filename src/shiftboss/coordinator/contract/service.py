@@ -19,7 +19,7 @@ from shiftboss.errors import (
 )
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
-from shiftboss.protocol.contract_requests import (
+from shiftboss.protocol.contract.contract_requests import (
     CanSpawnAnswer,
     CanSpawnRequest,
     CheckpointAnswer,
@@ -36,10 +36,10 @@ from shiftboss.protocol.contract_requests import (
     ResumeRequest,
     ShowCheckpointRequest,
 )
+from shiftboss.protocol.contract.milestone_lines import parse_line, render_line
+from shiftboss.protocol.contract.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.protocol.milestone_lines import parse_line, render_line
-from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report

@@ -19,7 +19,7 @@ from shiftboss.coordinator.deployment import policy_versions
 from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.errors import InvalidPolicy, StalePolicy
 from shiftboss.evidence.survey.policy_file import PolicyText, policy_of, read_policy_text
-from shiftboss.protocol.contract_requests import (
+from shiftboss.protocol.contract.contract_requests import (
     ApplyPolicyAnswer,
     ApplyPolicyRequest,
     ListPoliciesRequest,

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from shiftboss.errors import StalePolicy, UnknownPolicy
 from shiftboss.evidence.survey.policy_file import PolicyText
-from shiftboss.protocol.contract_requests import PolicyList, PolicyVersionView
+from shiftboss.protocol.contract.contract_requests import PolicyList, PolicyVersionView
 from shiftboss.protocol.fields import wire_time
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.deployment.records import StoredPolicy

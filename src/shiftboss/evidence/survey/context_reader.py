@@ -8,7 +8,7 @@ from typing import Final
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.mirror.repository import LoggedCommit, Repository
-from shiftboss.protocol.contract_requests import ContextDocument
+from shiftboss.protocol.contract.contract_requests import ContextDocument
 from shiftboss.rules.prompts.context import (
     RECENT_CHANGES_MAX,
     ContextMaterial,

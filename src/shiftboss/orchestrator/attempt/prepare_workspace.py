@@ -16,8 +16,8 @@ from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.protocol.trace_ids import TRACEPARENT_VARIABLE, traceparent_of
 from shiftboss.rules.prompts.agent_prompts import RunTask
-from shiftboss.rules.traces.trace_ids import TRACEPARENT_VARIABLE, traceparent_of
 from shiftboss.system.tls import authorities
 from shiftboss.worker.bus_task import BusTask
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
-from shiftboss.protocol.milestone_lines import FORMATS
-from shiftboss.protocol.milestones import Done
+from shiftboss.protocol.contract.milestone_lines import FORMATS
+from shiftboss.protocol.contract.milestones import Done
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.forbidden_patterns import violation_of

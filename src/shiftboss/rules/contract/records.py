@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.contract_requests import CompletionReturn
+from shiftboss.protocol.contract.contract_requests import CompletionReturn
 
 
 class RepoLock(NamedTuple):

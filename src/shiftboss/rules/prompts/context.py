@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
+from shiftboss.protocol.contract.contract_requests import ContextDocument, ContextParts
 from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens

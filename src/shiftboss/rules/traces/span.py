@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from shiftboss.rules.traces.trace_ids import attempt_span_id_of, span_id_of, trace_id_of
+from shiftboss.protocol.trace_ids import attempt_span_id_of, span_id_of, trace_id_of
 
 AttributeValue = str | int | float | bool
 

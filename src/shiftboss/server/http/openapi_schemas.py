@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 from shiftboss.coordinator.bus.messages import TIMEOUT_SECONDS_MAX
 from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.claims.verdicts import Verdict
+from shiftboss.protocol.contract.milestones import MilestoneReport
 from shiftboss.protocol.deployment.servers import ReadyAnswer
 from shiftboss.protocol.deployment.sessions import (
     LoginAnswer,
@@ -25,7 +26,6 @@ from shiftboss.protocol.deployment.sessions import (
 )
 from shiftboss.protocol.fields import NO_NUL
 from shiftboss.protocol.messages import MESSAGE_FORMS
-from shiftboss.protocol.milestones import MilestoneReport
 from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,

@@ -7,9 +7,9 @@ from operator import attrgetter
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.deployment.policies import PolicyService
-from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
-from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
+from shiftboss.protocol.contract import contract_requests as calls
+from shiftboss.protocol.contract.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.rules.access.roles import Permission
 from shiftboss.server.operations.operation import Operation
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.milestones import (
+from shiftboss.protocol.contract.milestones import (
     Blocked,
     BlockedPermission,
     Done,

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, WorkerName
+from shiftboss.protocol.contract.milestones import CiRunRef, MilestoneReport
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, AbsolutePath, Answer, Request
 from shiftboss.protocol.handoff_requests import Reason
-from shiftboss.protocol.milestones import CiRunRef, MilestoneReport
 from shiftboss.protocol.policy import RepoName
 
 LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
