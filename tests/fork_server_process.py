@@ -67,6 +67,7 @@ PROXY = str(Path(__file__).with_name("fork_proxy.py"))
 _SLOW_STARTS = (
     ["-P", "-m", "shiftboss.evidence.subprocess.main"],
     ["-P", "-m", "shiftboss.cli.main"],
+    ["-m", "shiftboss.cli.main"],  # in examples
 )
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25

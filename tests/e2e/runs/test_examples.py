@@ -12,11 +12,32 @@ import pytest
 from tests.acceptance.bus.bus import ask, status_of, task
 from tests.client import Client
 from tests.commands import environment
+from tests.fork_server import start_python
 from tests.kill_with_parent import KillWithParent
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+# Like `python -W error FILE`, in a process that is forked, and so are the commands that it runs.
+RUN = """
+import pathlib, runpy, sys, warnings
+warnings.simplefilter("error")
+sys.argv = sys.argv[1:]
+sys.path[0] = str(pathlib.Path(sys.argv[0]).parent)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def output_of(example: str, seconds: float) -> list[str]:
+    """The lines of its output. It succeeds, without a warning."""
+    arguments = ["-c", RUN, str(EXAMPLES / example / "run.py")]
+    with start_python(arguments, environment=environment()) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (0, b""), out.decode()
+    return out.decode().splitlines()
 
 
 @pytest.mark.requirement("BUS-01", "BUS-03", "BUS-05", "BUS-06")
@@ -57,17 +78,7 @@ def test_the_worker_example_completes_its_tasks(
 
 @pytest.mark.requirement("HO-04", "HO-05", "OWN-02")
 def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -> None:
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / "handoff" / "run.py")],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, ""), result
-    lines = result.stdout.splitlines()
+    lines = output_of("handoff", 120)
     assert [line for line in lines if line.startswith("- ")] == [
         "- check_prices.py was changed and is in files_readonly",
         "- shop.py was changed and is not in files_owned",
@@ -80,17 +91,7 @@ def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -
 @pytest.mark.timeout(360)
 @pytest.mark.requirement("CC-01", "CC-03", "CC-05", "CC-06")
 def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() -> None:
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / "multi-repo" / "run.py")],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, ""), result
-    lines = result.stdout.splitlines()
+    lines = output_of("multi-repo", 300)
     spawned = [line.split()[1] for line in lines if line.startswith("        spawned ")]
     phases = [{"acdc-core", "sdk"}, {"alphavm", "deltavm", "adl"}]
     assert set(spawned[:2]) == phases[0]
