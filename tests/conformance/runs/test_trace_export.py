@@ -150,3 +150,13 @@ async def test_what_a_collector_never_takes_is_dropped_and_counted(
         await eventually(lambda: traces.dropped > 0, "they do not hold up what follows")
         await finish(coordinator)
         await eventually(lambda: "attempt" in setup.names(), "what follows")
+
+
+async def test_a_restored_backup_is_behind_what_was_exported(setup: Setup) -> None:
+    async with setup.server() as coordinator:
+        await begin(coordinator)
+    async with setup.server(traces=False) as coordinator:
+        await coordinator.store.write(lambda tx: tx.put_traced_until("default", 1000), "")
+    async with setup.server() as coordinator:
+        await finish(coordinator)
+        await eventually(lambda: "attempt" in setup.names(), "its spans come with the next events")

@@ -158,8 +158,9 @@ class TraceExport(Timer):
     async def _export(self, swarm_id: str, now_ms: int) -> bool:
         """False if the collector does not take the spans now."""
         swarm = self._swarms.get(swarm_id)
-        if swarm is None:
-            swarm = await self._read_history(swarm_id)
+        last = await self._last_event_id(swarm_id)
+        if swarm is None or last < swarm.until:  # the swarm was deleted, and made again
+            swarm = await self._read_history(swarm_id, last)
         while True:
             if swarm.held is None:
                 swarm.held = await self._next_spans(swarm_id, swarm)
@@ -171,10 +172,14 @@ class TraceExport(Timer):
             await self.store.write(partial(_note_exported, swarm_id=swarm_id, until=until), "")
             swarm.held = None
 
-    async def _read_history(self, swarm_id: str) -> _Swarm:
-        """What had begun at the last event that was exported."""
+    async def _last_event_id(self, swarm_id: str) -> int:
+        return (await self.store.read(lambda tx: tx.event_bounds(swarm_id)))[1]
+
+    async def _read_history(self, swarm_id: str, last: int) -> _Swarm:
+        """What had begun at the last event that was exported. A restored backup may have none of
+        the events that were."""
         swarm = _Swarm(swarm_id)
-        end = await self.store.read(lambda tx: tx.traced_until(swarm_id)) or 0
+        end = min(await self.store.read(lambda tx: tx.traced_until(swarm_id)) or 0, last)
         while swarm.until < end:
             before = min(swarm.until + EVENTS_PER_PAGE, end) + 1
             for event in await self._events(swarm_id, swarm.until, before):
@@ -193,7 +198,7 @@ class TraceExport(Timer):
 
     async def _next_spans(self, swarm_id: str, swarm: _Swarm) -> tuple[Sequence[Span], int] | None:
         """Those that the next page of events ends. None if there are no more events."""
-        last = (await self.store.read(lambda tx: tx.event_bounds(swarm_id)))[1]
+        last = await self._last_event_id(swarm_id)
         if last <= swarm.until:
             return None
         until = min(swarm.until + EVENTS_PER_PAGE, last)
