@@ -129,8 +129,12 @@ class TraceExport(Timer):
 
     async def act(self, now_ms: int) -> None:
         if self._must_look:
-            await self._look()
             self._must_look = False
+            try:
+                await self._look()
+            except BaseException:
+                self._must_look = True
+                raise
         for swarm_id in list(self._pending):
             del self._pending[swarm_id]
             try:
@@ -152,8 +156,12 @@ class TraceExport(Timer):
         now_ms = self.clock()
         await self.store.write(lambda tx: _begin(tx, now_ms), "")
         for swarm in await self.store.read(lambda tx: tx.traced_swarms(SWARMS_MAX)):
-            if swarm.last_event_id > (swarm.traced_until or 0):
+            until = swarm.traced_until or 0
+            if swarm.last_event_id > until:
                 self._pending[swarm.swarm_id] = None
+            elif swarm.last_event_id < until:  # a restored backup: other events will follow
+                known = partial(_note_exported, swarm_id=swarm.swarm_id, until=swarm.last_event_id)
+                await self.store.write(known, "")
 
     async def _export(self, swarm_id: str, now_ms: int) -> bool:
         """False if the collector does not take the spans now."""
@@ -176,10 +184,10 @@ class TraceExport(Timer):
         return (await self.store.read(lambda tx: tx.event_bounds(swarm_id)))[1]
 
     async def _read_history(self, swarm_id: str, last: int) -> _Swarm:
-        """What had begun at the last event that was exported. A restored backup may have none of
-        the events that were."""
+        """What had begun at the last event that was exported."""
         swarm = _Swarm(swarm_id)
-        end = min(await self.store.read(lambda tx: tx.traced_until(swarm_id)) or 0, last)
+        until = await self.store.read(lambda tx: tx.traced_until(swarm_id))
+        end = min(until or 0, last)
         while swarm.until < end:
             before = min(swarm.until + EVENTS_PER_PAGE, end) + 1
             for event in await self._events(swarm_id, swarm.until, before):
