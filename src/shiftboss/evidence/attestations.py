@@ -21,7 +21,12 @@ from shiftboss.evidence.receipt_verification import (
     unknown_key,
     verify_signature,
 )
-from shiftboss.protocol.claims.attestations import PAYLOAD_TYPE, Envelope, LandingBody, Statement
+from shiftboss.protocol.claims.attestations import (
+    PAYLOAD_TYPE,
+    Envelope,
+    InTotoStatement,
+    LandingBody,
+)
 from shiftboss.protocol.claims.receipts import ReceiptBody
 from shiftboss.rules.claims.statements import StatementBody, body_of, signed_encoding
 
@@ -152,7 +157,7 @@ def _payload(envelope: Envelope) -> bytes:
 
 
 def _body(payload: bytes) -> StatementBody:
-    statement = parse_exactly(Statement, payload, "an in-toto statement")
+    statement = parse_exactly(InTotoStatement, payload, "an in-toto statement")
     try:
         return body_of(statement)
     except ValidationError as exc:

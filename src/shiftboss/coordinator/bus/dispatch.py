@@ -7,13 +7,14 @@ that makes a task ready or frees a worker checks for the other, and no other use
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
+from shiftboss.coordinator.bus.deliveries import delivery
 from shiftboss.coordinator.bus.withdrawals import withdraw_questions
 from shiftboss.coordinator.handoffs.ownership import try_reserve
 from shiftboss.coordinator.handoffs.refusals import note_refusal, reason_of
 from shiftboss.errors import OwnershipOverlap, UnknownSwarm, UnknownTask, UnknownWorker
-from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
@@ -312,52 +313,6 @@ def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
     if holder is not None and holder.task_id == former.task_id:
         tx.put_worker(holder._replace(task_id=None, available=False))
     _add_attempt_ended(tx, former, "taken_over", now_ms)
-
-
-def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
-    """The task as a worker gets it. Earlier attempts are only read if there were any."""
-    salvage = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
-    handoff = _handoff(tx, assignment)
-    context = handoff.get("handoff", {}).get("context", {})
-    return Delivery(
-        bead_id=task.task_id,
-        title=task.title,
-        assigned_at=assignment.registered_at_ms,
-        epoch=assignment.epoch,
-        lease_expires_at=assignment.lease_expires_at_ms or 0,
-        description=context.get("description") or task.description,
-        checkpoint=_checkpoint(tx, task, assignment),
-        salvage=[entry._asdict() for entry in salvage],
-        spec_path=assignment.spec_path,
-        worktree_path=assignment.worktree or None,
-        timeout_seconds=assignment.lease_seconds,
-        **handoff,
-    )
-
-
-def _checkpoint(tx: Transaction, task: Task, assignment: Assignment) -> dict[str, Any] | None:
-    """What the last worker left behind, with the state of its milestones and its CI."""
-    checkpoint: dict[str, Any] = json.loads(task.checkpoint) if task.checkpoint else {}
-    if assignment.epoch > 1 and assignment.contract_version is not None:
-        stored = tx.checkpoint(task.swarm_id, task.task_id)
-        checkpoint = {**json.loads(stored.body), **checkpoint} if stored is not None else checkpoint
-    return checkpoint or None
-
-
-def _handoff(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
-    """The part of a delivery that comes from the handoff. Without one, nothing is read."""
-    if assignment.contract_version is None:
-        return {}
-    handoff = tx.handoff(assignment.swarm_id, assignment.task_id)
-    if handoff is None:
-        return {}
-    return {
-        "contract_version": handoff.version,
-        "handoff": json.loads(handoff.body),
-        "branch": handoff.branch,
-        "base_commit": handoff.base_commit,
-        "model": handoff.model,
-    }
 
 
 def end_attempt(

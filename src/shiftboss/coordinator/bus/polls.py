@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shiftboss.coordinator.bus.deliveries import delivery
 from shiftboss.coordinator.bus.dispatch import (
     add_started,
-    delivery,
     drain,
     take_over_offer,
     take_polling_worker,

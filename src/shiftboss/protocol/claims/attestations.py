@@ -55,7 +55,7 @@ class Subject(Request):
     digest: Annotated[dict[str, ObjectName], Field(min_length=1)]
 
 
-class Statement(Request):
+class InTotoStatement(Request):
     """`predicate` is a receipt's body or a `LandingBody`, as `predicateType` says."""
 
     model_config = ConfigDict(serialize_by_alias=True)

@@ -11,8 +11,8 @@ from shiftboss.protocol.claims.attestations import (
     PAYLOAD_TYPE,
     RECEIPT_PREDICATES,
     STATEMENT_TYPE,
+    InTotoStatement,
     LandingBody,
-    Statement,
 )
 from shiftboss.protocol.claims.receipts import (
     ReceiptBody,
@@ -45,8 +45,8 @@ def landing_of(receipt: ReceiptBody, target: str, landed_as: str) -> LandingBody
     )
 
 
-def statement_of(body: StatementBody) -> Statement:
-    return Statement.model_validate(
+def statement_of(body: StatementBody) -> InTotoStatement:
+    return InTotoStatement.model_validate(
         {
             "_type": STATEMENT_TYPE,
             "subject": _subjects(body),
@@ -71,7 +71,7 @@ def _predicate_type(body: StatementBody) -> str:
     return LANDING_PREDICATE if isinstance(body, LandingBody) else RECEIPT_PREDICATES[body.format]
 
 
-def body_of(statement: Statement) -> StatementBody:
+def body_of(statement: InTotoStatement) -> StatementBody:
     """What the statement says. Raises InvalidReceipt if it is of another type, or if its subject is
     not what its predicate is about."""
     model = _BODIES.get(statement.predicate_type)

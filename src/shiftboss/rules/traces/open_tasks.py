@@ -57,7 +57,7 @@ def task_of(data: Data) -> str | None:
     return task_id
 
 
-class Step(NamedTuple):
+class SpanStep(NamedTuple):
     """One event of one task."""
 
     swarm_id: str

@@ -12,7 +12,7 @@ from typing import Final
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.traces import span as names
-from shiftboss.rules.traces.open_tasks import Data, OpenAttempt, OpenTask, Step, task_of
+from shiftboss.rules.traces.open_tasks import Data, OpenAttempt, OpenTask, SpanStep, task_of
 from shiftboss.rules.traces.span import Span, task_span
 
 # Ends of attempts that are no failure: the work goes on in another one, or is not wanted.
@@ -56,7 +56,7 @@ class SwarmSpans:
         task = self._tasks.get(task_id)
         if task is None:
             task = self._tasks[task_id] = OpenTask()
-        spans = handle(Step(self._swarm_id, task_id, event, data, task))
+        spans = handle(SpanStep(self._swarm_id, task_id, event, data, task))
         if event.kind in _LAST_KINDS and task.is_over:
             del self._tasks[task_id]
         return spans
@@ -65,17 +65,17 @@ class SwarmSpans:
 # -- the queue
 
 
-def _added(step: Step) -> list[Span]:
+def _added(step: SpanStep) -> list[Span]:
     step.task.added_ms = step.at_ms
     return []
 
 
-def _queued(step: Step) -> list[Span]:
+def _queued(step: SpanStep) -> list[Span]:
     step.task.queued = (step.at_ms, step.event.event_id)
     return _submitted(step)
 
 
-def _submitted(step: Step) -> list[Span]:
+def _submitted(step: SpanStep) -> list[Span]:
     """The root: from the moment that the task was added. One that a worker is free for is handed
     out without the queue."""
     task = step.task
@@ -85,7 +85,7 @@ def _submitted(step: Step) -> list[Span]:
     return [step.span("submit", (), step.at_ms if task.added_ms is None else task.added_ms)]
 
 
-def _leaves_queue(step: Step, result: str) -> list[Span]:
+def _leaves_queue(step: SpanStep, result: str) -> list[Span]:
     if step.task.queued is None:
         return []
     since_ms, number = step.task.queued
@@ -93,18 +93,18 @@ def _leaves_queue(step: Step, result: str) -> list[Span]:
     return [step.span("queue", ("queue", number), since_ms, result=result)]
 
 
-def _withdrawn(step: Step) -> list[Span]:
+def _withdrawn(step: SpanStep) -> list[Span]:
     return _leaves_queue(step, "withdrawn")
 
 
-def _cancelled(step: Step) -> list[Span]:
+def _cancelled(step: SpanStep) -> list[Span]:
     return [*_leaves_queue(step, "cancelled"), *_attempt_ends(step, "cancelled")]
 
 
 # -- attempts
 
 
-def _assigned(step: Step) -> list[Span]:
+def _assigned(step: SpanStep) -> list[Span]:
     spans = [*_submitted(step), *_leaves_queue(step, "assigned")]
     attempt = step.task.attempt
     if attempt is None or attempt.epoch != step.data["epoch"]:
@@ -112,7 +112,7 @@ def _assigned(step: Step) -> list[Span]:
     return spans
 
 
-def _attempt_ends(step: Step, result: str) -> list[Span]:
+def _attempt_ends(step: SpanStep, result: str) -> list[Span]:
     task, attempt = step.task, step.task.attempt
     if attempt is None or step.data.get("epoch", attempt.epoch) != attempt.epoch:
         return []
@@ -130,19 +130,19 @@ def _attempt_ends(step: Step, result: str) -> list[Span]:
     return [span]
 
 
-def _done(step: Step) -> list[Span]:
+def _done(step: SpanStep) -> list[Span]:
     return _attempt_ends(step, "done")
 
 
-def _failed(step: Step) -> list[Span]:
+def _failed(step: SpanStep) -> list[Span]:
     return _attempt_ends(step, "failed")
 
 
-def _ended(step: Step) -> list[Span]:
+def _ended(step: SpanStep) -> list[Span]:
     return _attempt_ends(step, step.data["reason"])
 
 
-def _agent_ended(step: Step) -> list[Span]:
+def _agent_ended(step: SpanStep) -> list[Span]:
     """By the conventions for generative AI: `gen_ai.usage.input_tokens` has the cached ones, too.
     The duration was measured beside the agent, whose clock may differ from the server's."""
     data = step.data
@@ -179,12 +179,12 @@ _AGENT_ERRORS: Final = frozenset({"failed", "timeout", "denials", "permission", 
 # -- what an attempt waits for
 
 
-def _claimed(step: Step) -> list[Span]:
+def _claimed(step: SpanStep) -> list[Span]:
     step.task.claims[step.data["claim_id"]] = (step.at_ms, step.data["epoch"])
     return []
 
 
-def _verdict(step: Step, result: str) -> list[Span]:
+def _verdict(step: SpanStep, result: str) -> list[Span]:
     claim_id = step.data["claim_id"]
     since_ms, epoch = step.task.claims.pop(claim_id, (None, step.data["epoch"]))
     if since_ms is None:
@@ -203,28 +203,28 @@ def _verdict(step: Step, result: str) -> list[Span]:
     return [span]
 
 
-def _accepted(step: Step) -> list[Span]:
+def _accepted(step: SpanStep) -> list[Span]:
     step.task.accepted_ms = step.at_ms
     return _verdict(step, "accepted")
 
 
-def _refused(step: Step) -> list[Span]:
+def _refused(step: SpanStep) -> list[Span]:
     return _verdict(step, "refused")
 
 
-def _milestone(step: Step) -> list[Span]:
+def _milestone(step: SpanStep) -> list[Span]:
     if step.data["milestone"] == "PUSHED_TO_CI" and step.task.pushed_ms is None:
         step.task.pushed_ms = step.at_ms
     return []
 
 
-def _ci_found(step: Step) -> list[Span]:
+def _ci_found(step: SpanStep) -> list[Span]:
     if step.task.pushed_ms is None:
         step.task.pushed_ms = step.at_ms
     return []
 
 
-def _ci_ended(step: Step, result: str) -> list[Span]:
+def _ci_ended(step: SpanStep, result: str) -> list[Span]:
     data, since_ms = step.data, step.task.pushed_ms
     if since_ms is None:
         return []
@@ -242,20 +242,20 @@ def _ci_ended(step: Step, result: str) -> list[Span]:
     return [span]
 
 
-def _ci_passed(step: Step) -> list[Span]:
+def _ci_passed(step: SpanStep) -> list[Span]:
     return _ci_ended(step, "passed")
 
 
-def _ci_failed(step: Step) -> list[Span]:
+def _ci_failed(step: SpanStep) -> list[Span]:
     return _ci_ended(step, "failed")
 
 
-def _asked(step: Step) -> list[Span]:
+def _asked(step: SpanStep) -> list[Span]:
     step.task.questions[step.data["question_id"]] = (step.at_ms, step.data["epoch"])
     return []
 
 
-def _question_ends(step: Step, question_id: int, result: str) -> list[Span]:
+def _question_ends(step: SpanStep, question_id: int, result: str) -> list[Span]:
     since_ms, epoch = step.task.questions.pop(question_id, (None, None))
     if since_ms is None:
         return []
@@ -263,11 +263,11 @@ def _question_ends(step: Step, question_id: int, result: str) -> list[Span]:
     return [step.span("question", parts, since_ms, epoch, question=question_id, result=result)]
 
 
-def _answered(step: Step) -> list[Span]:
+def _answered(step: SpanStep) -> list[Span]:
     return _question_ends(step, step.data["question_id"], "answered")
 
 
-def _withdrawn_questions(step: Step) -> list[Span]:
+def _withdrawn_questions(step: SpanStep) -> list[Span]:
     return [
         span
         for question_id, (_, epoch) in list(step.task.questions.items())
@@ -279,12 +279,12 @@ def _withdrawn_questions(step: Step) -> list[Span]:
 # -- after the work
 
 
-def _review_requested(step: Step) -> list[Span]:
+def _review_requested(step: SpanStep) -> list[Span]:
     step.task.review_ms = step.at_ms
     return []
 
 
-def _review_ends(step: Step, result: str) -> list[Span]:
+def _review_ends(step: SpanStep, result: str) -> list[Span]:
     task, since_ms = step.task, step.task.review_ms
     task.review_ms = None
     task.accepted_ms = step.at_ms if result == "approved" else None
@@ -296,15 +296,15 @@ def _review_ends(step: Step, result: str) -> list[Span]:
     ]
 
 
-def _approved(step: Step) -> list[Span]:
+def _approved(step: SpanStep) -> list[Span]:
     return _review_ends(step, "approved")
 
 
-def _rejected(step: Step) -> list[Span]:
+def _rejected(step: SpanStep) -> list[Span]:
     return _review_ends(step, "rejected")
 
 
-def _landed(step: Step) -> list[Span]:
+def _landed(step: SpanStep) -> list[Span]:
     since_ms = step.task.accepted_ms
     step.task.accepted_ms = None
     if since_ms is None:
@@ -316,17 +316,17 @@ def _landed(step: Step) -> list[Span]:
 # -- packets
 
 
-def _registered(step: Step) -> list[Span]:
+def _registered(step: SpanStep) -> list[Span]:
     epoch = step.data["attempt"]
     step.task.attempt = OpenAttempt(epoch, step.data["packet_name"], step.at_ms)
     return _submitted(step) if epoch == 1 else []
 
 
-def _packet_error(step: Step) -> list[Span]:
+def _packet_error(step: SpanStep) -> list[Span]:
     return [] if step.data["retry_scheduled"] else _attempt_ends(step, "failed")
 
 
-_HANDLERS: Final[dict[str, Callable[[Step], list[Span]]]] = {
+_HANDLERS: Final[dict[str, Callable[[SpanStep], list[Span]]]] = {
     EventKind.TASK_ADDED.value: _added,
     EventKind.TASK_QUEUED.value: _queued,
     EventKind.TASK_WITHDRAWN.value: _withdrawn,
