@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import uuid
 from collections.abc import Iterator
@@ -101,6 +102,12 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
     assert list(user.temporary.iterdir()) == [folder]
     assert list(user.home.iterdir()) == [], "nothing is written to the home folder"
     _check_receipts(folder)
+    assert any(line == f"page: {address}/#/s/demo/board" for line in lines)
+    replay = next(line.removeprefix("to replay") for line in lines if line.startswith("to replay"))
+    setting, _, *arguments = shlex.split(replay)
+    name, _, value = setting.partition("=")
+    replayed = shiftboss(*arguments, "--json", **{name: value})
+    assert {task["column"] for task in json.loads(replayed.out)["tasks"]} == {"done"}
     database, policy = folder / "state" / "shiftboss.db", folder / "shiftboss.yaml"
     serve = f"shiftboss serve --db {database} --policy {policy}"
     assert any(line.endswith(serve) for line in lines)

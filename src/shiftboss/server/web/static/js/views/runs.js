@@ -141,8 +141,10 @@ class Runs {
   }
 
   compare() {
-    const [b, a] = [...this._chosen];
-    if (a && b) this._ctx.navigate(`${link("runs", "compare")}?${new URLSearchParams({ a, b })}`);
+    if (this._chosen.size !== 2) return;
+    // The older one first: a change is from the one to the other.
+    const [b, a] = this._list.items.map((run) => run.swarm_id).filter((id) => this._chosen.has(id));
+    this._ctx.navigate(`${link("runs", "compare")}?${new URLSearchParams({ a, b })}`);
   }
 
   select(delta) {

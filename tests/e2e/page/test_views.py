@@ -1,0 +1,101 @@
+"""The views beside board and inbox: the graph, the workers, the events, two runs compared."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.page.page_operator import Operator
+
+pytestmark = pytest.mark.requirement("OWN-04")
+
+
+def node(page: Page, task: str) -> Locator:
+    return page.locator(f'.graph-node[data-id="{task}"]')
+
+
+def test_states_change_in_the_graph_and_nothing_moves(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-graph", "Chain")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    for task, need in (("b", "a"), ("c", "b"), ("d", "a")):
+        operator.bus("add_task", swarm, bead_id=task, title=task.upper(), depends_on=[need])
+    page.goto(f"/#/s/{swarm}/graph")
+    expect(page.locator(".graph-path")).to_contain_text("3 tasks of 4 unfinished, next: a")
+    expect(page.locator(".graph-edge.critical")).to_have_count(2)
+    node(page, "b").focus()
+    before = page.locator(".graph-drawing").bounding_box(), node(page, "b").bounding_box()
+    page.evaluate("document.querySelector('.graph-drawing').isTheFirst = true")
+
+    operator.start(swarm, "w-1")
+    expect(node(page, "a")).to_have_class(re.compile("column-running"))
+    assert (page.locator(".graph-drawing").bounding_box(), node(page, "b").bounding_box()) == before
+    assert page.evaluate("document.querySelector('.graph-drawing').isTheFirst"), "drawn anew"
+    expect(node(page, "b")).to_be_focused()
+
+    # A new task is drawn.
+    operator.bus("add_task", swarm, bead_id="e", title="E", depends_on=["c"])
+    expect(node(page, "e")).to_be_visible()
+    expect(page.locator(".graph-path")).to_contain_text("4 tasks of 5 unfinished")
+
+
+def test_graph_without_tasks_says_what_fills_it(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-empty", "Nothing yet")
+    page.goto(f"/#/s/{swarm}/graph")
+    expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
+    expect(page.get_by_role("button", name="Fit")).to_be_hidden()
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    expect(node(page, "a")).to_be_visible()
+    expect(page.get_by_role("button", name="Fit")).to_be_visible()
+
+
+def test_workers_show_what_they_do(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-workers", "Workers")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    operator.start(swarm, "claude-1")
+    operator.bus("register_worker", swarm, name="claude-2")
+    page.goto(f"/#/s/{swarm}/workers")
+    row = page.get_by_role("listitem").filter(has_text="claude-1")
+    expect(row).to_contain_text("Alpha")
+    expect(row).to_contain_text("left")
+    expect(page.get_by_text("1 of 2 workers at work")).to_be_visible()
+    operator.bus(
+        "heartbeat", swarm, name="claude-1", context_usage=0.75, current_step="Run the tests"
+    )
+    expect(row).to_contain_text("Run the tests")
+    expect(row).to_contain_text("75%")
+
+
+def test_events_are_filtered_and_come_in_live(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-events", "Events")
+    operator.add_tasks(swarm, {"a": "Alpha", "b": "Beta"})
+    page.goto(f"/#/s/{swarm}/events")
+    events = page.get_by_role("list", name="Events")
+    expect(events.get_by_text("task added")).to_have_count(2)
+    page.get_by_role("combobox", name="Kind").select_option("Attempts")
+    expect(page.get_by_role("heading", name="No event matches")).to_be_visible()
+    page.wait_for_url(re.compile("kind=attempts"))
+    operator.start(swarm, "w-1")
+    expect(events.get_by_text("task started")).to_have_count(1)
+    expect(events.get_by_text("task added")).to_have_count(0)
+
+
+def test_two_runs_are_compared(page: Page, operator: Operator) -> None:
+    for swarm, dollars in (("views-first", 4.0), ("views-second", 3.0)):
+        operator.create_swarm(swarm, swarm)
+        operator.add_tasks(swarm, {"a": "Alpha"})
+        operator.start(swarm, "w-1")
+        operator.bus("report_usage", swarm, bead_id="a", name="w-1", epoch=1, dollars=dollars)
+        operator.bus("worker_done", swarm, bead_id="a")
+    page.goto("/#/runs")
+    # In whichever order they are chosen, a change is from the older run to the newer one.
+    for swarm in ("views-first", "views-second"):
+        page.get_by_role("checkbox", name=re.compile(swarm)).check()
+    page.get_by_role("button", name="Compare").click()
+    cost = page.get_by_role("row").filter(has_text="Cost").first
+    expect(cost).to_contain_text("$4.00")
+    expect(cost).to_contain_text("$3.00")
+    expect(cost).to_contain_text("−$1.00 (−25%), better")
+    tasks = page.get_by_role("region", name="Tasks")
+    expect(tasks.get_by_role("link", name="Done")).to_have_count(2)
