@@ -27,7 +27,7 @@ SUBMITTERS = 8
 STORM_SECONDS = 540
 KILLS = 5
 # Enough that leases of crashed workers end while there is still work.
-TASKS = {"sqlite": 4000, "postgres": 2000}
+TASKS = {"sqlite": 4000, "postgres": 1500}
 TASKS_OVER_KILLS = {"sqlite": 1000, "postgres": 500}
 
 
