@@ -2,10 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo docs operator-day screenshots watch-picture test test-fast sim defects faults team fuzz compiled check format bench wheel sbom lock clean
+.PHONY: setup demo docs operator-day screenshots watch-picture test test-fast sim defects faults team fuzz compiled check format bench bench-peers wheel sbom lock clean
 
 setup: $(READY)
 
@@ -84,6 +85,20 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
+# Beside the task queues that people use, for half an hour: SYSTEMS=, JOBS=, ROUNDS=, WORKERS= for less.
+# Their servers come from Debian; without root it says which are missing, and skips them.
+bench-peers: $(READY) $(PEERS)/.ready
+	$(BIN)/python -m bench.peers --install
+	$(BIN)/python -m bench.peers --docs docs $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(JOBS),--jobs $(JOBS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(JSON),--json $(JSON))
+
+$(PEERS)/.ready: bench/peers/requirements.lock $(READY)
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(BIN)/uv pip install --system-certs --quiet --compile-bytecode --python $(PEERS)/bin/python --require-hashes \
+	  -r bench/peers/requirements.lock || \
+	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r bench/peers/requirements.lock
+	touch $(PEERS)/.ready
+
 # Kills and stops the processes of running systems at random; takes a quarter of an hour. With
 # ROUNDS=20 SEED=7, fewer rounds of the faults that this seed chooses.
 faults: $(READY)
@@ -108,6 +123,8 @@ sbom: $(READY)
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header --all-extras --group dev -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --group bench-peers -o bench/peers/requirements.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, LiteralString
@@ -33,6 +33,7 @@ from tests.waiting import PAUSE_SECONDS, wait_until
 START_SECONDS = 20.0
 STOP_SECONDS = 20.0
 TEMPLATE = "shiftboss_template"
+WITHOUT_FSYNC = ("fsync=off", "full_page_writes=off")
 
 
 class PostgresMissingError(Exception):
@@ -64,10 +65,12 @@ def postgres_for_tests() -> Iterator[Postgres]:
 class Postgres:
     """A server in a folder of its own, reached through a socket in that folder.
 
-    It runs without fsync: commits survive a crash of the server, but not of the machine.
+    It runs without fsync, unless it gets other settings: commits survive a crash of the server, but
+    not of the machine.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Sequence[str] = WITHOUT_FSYNC) -> None:
+        self._settings = [argument for setting in settings for argument in ("-c", setting)]
         self._folder = folder
         self._data = folder / "data"
         self._log = folder / "log"
@@ -106,7 +109,7 @@ class Postgres:
                 [
                     self._programs / "postgres",
                     *("-D", self._data, "-k", self._folder, "-h", ""),
-                    *("-c", "fsync=off", "-c", "full_page_writes=off"),
+                    *self._settings,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

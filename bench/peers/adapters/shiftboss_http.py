@@ -1,0 +1,57 @@
+"""Shiftboss over bare HTTP: the calls that docs/workers-in-other-languages.md shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bench.peers.adapters.lean_http import LeanConnection
+from bench.peers.adapters.place import place
+from bench.peers.producer import OneByOne
+from bench.peers.records import Kind, record
+
+Call = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+_POLL_MS: Final = 30_000
+
+
+def server(number: int) -> str:
+    """One of the servers, in turn."""
+    servers = place().split(",")
+    return servers[number % len(servers)]
+
+
+def over_http(number: int) -> Call:
+    connection = LeanConnection(server(number))
+    return lambda operation, body: connection.post(f"/bus/{operation}", body)
+
+
+def producer(number: int) -> OneByOne:
+    return enqueuing(over_http(number))
+
+
+def work(number: int) -> None:
+    take_tasks(over_http(number), f"w-{number}")
+
+
+def enqueuing(call: Call) -> OneByOne:
+    def enqueue(job: int) -> None:
+        call("add_task", {"bead_id": f"job-{job}", "title": "A job"})
+        call("submit_task", {"bead_id": f"job-{job}"})
+
+    return OneByOne(enqueue)
+
+
+def take_tasks(call: Call, worker: str) -> None:
+    call("register_worker", {"name": worker})
+    record(Kind.READY)
+    while True:
+        task = call("poll_task", {"name": worker, "timeout_ms": _POLL_MS})["task"]
+        if task is None:
+            continue
+        held = {"name": worker, "bead_id": task["bead_id"], "epoch": task["epoch"]}
+        call("ack_task", held)
+        job = int(task["bead_id"].removeprefix("job-"))
+        record(Kind.TAKEN, job)
+        call("worker_done", held)
+        record(Kind.DONE, job)
