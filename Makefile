@@ -85,7 +85,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
-# Beside the task queues that people use, for half an hour: SYSTEMS=, JOBS=, ROUNDS=, WORKERS= for less.
+# Beside the task queues that people use, for an hour: SYSTEMS=, JOBS=, ROUNDS=, WORKERS= for less.
 # Their servers come from Debian; without root it says which are missing, and skips them.
 bench-peers: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.peers --install

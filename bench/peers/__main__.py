@@ -84,7 +84,6 @@ def _result(system: System) -> SystemResult:
         durability=system.durability,
         is_durable=system.is_durable,
         is_ours=system.is_ours,
-        is_bulk=system.is_bulk,
         failure=missing(system),
     )
 

@@ -12,16 +12,17 @@ from typing import Final, NamedTuple
 
 from bench.peers.results import DISPATCH_P50, Results, Spread, SystemResult, cycles
 from bench.peers.systems import PRODUCERS
-from bench.peers.tables import number
+from bench.peers.tables import number, processes
 
 _ROW: Final = 22
 _BAR: Final = 12
 _TOP: Final = 62
-_NAMES: Final = 282
+_NAMES: Final = 330
 _PANEL: Final = 210
 _PANEL_GAP: Final = 26
 # Right of the longest bar, for its figure.
 _FIGURE: Final = 52
+_CYCLES: Final = "cycles/s; more is better"
 _LEGEND: Final = 110
 _READING: Final = "bar: median of the rounds; line: their range"
 _STYLE: Final = """
@@ -78,8 +79,8 @@ def draw(results: Results) -> str:
 def _panels(results: Results) -> list[Panel]:
     most = results.workers[-1]
     return [
-        *(Panel(cycles(count), cycles(count), "more is better") for count in results.workers),
-        Panel(f"{PRODUCERS} producers, {most} workers", cycles(most, PRODUCERS), "cycles/s"),
+        *(Panel(processes(count), cycles(count), _CYCLES) for count in results.workers),
+        Panel(f"{processes(most)}, {PRODUCERS} producers", cycles(most, PRODUCERS), _CYCLES),
         Panel("idle dispatch, p50 ms", DISPATCH_P50, "less is better; logarithmic", True),
     ]
 

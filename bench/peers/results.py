@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class Spread(NamedTuple):
@@ -22,7 +22,7 @@ class Spread(NamedTuple):
 
 
 class SystemResult(BaseModel):
-    """One value per round. `figures` are named like `Figure` says."""
+    """One value per round and figure. The names of figures are below, and from `cycles`."""
 
     name: str
     title: str
@@ -30,8 +30,7 @@ class SystemResult(BaseModel):
     durability: str
     is_durable: bool
     is_ours: bool
-    is_bulk: bool
-    figures: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = Field(default={})
     # Why it was not measured, or not in full.
     failure: str | None = None
 
@@ -48,7 +47,7 @@ class Limit(BaseModel):
 
     name: str
     unit: str
-    values: list[float] = []
+    values: list[float] = Field(default=[])
 
 
 class Results(BaseModel):
@@ -58,8 +57,8 @@ class Results(BaseModel):
     rounds: int
     # The numbers of worker processes, the smallest first.
     workers: list[int]
-    systems: list[SystemResult] = []
-    limits: list[Limit] = []
+    systems: list[SystemResult] = Field(default=[])
+    limits: list[Limit] = Field(default=[])
 
     def system(self, name: str) -> SystemResult | None:
         return next((system for system in self.systems if system.name == name), None)

@@ -23,8 +23,6 @@ class System(NamedTuple):
     package: str = ""
     # Its own command starts the worker processes.
     has_pool: bool = False
-    # Its producer hands over all jobs at once.
-    is_bulk: bool = False
 
     @property
     def is_ours(self) -> bool:

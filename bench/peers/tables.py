@@ -60,9 +60,9 @@ def _conditions(results: Results) -> str:
 def _figures(results: Results) -> str:
     fewest, most = results.workers[0], results.workers[-1]
     named = {
-        **{cycles(count): f"cycles/s, {_processes(count)}" for count in results.workers},
-        cycles(most, PRODUCERS): f"{_processes(most)}, {PRODUCERS} producers",
-        DISPATCH_P50: f"idle dispatch p50, ms, {_processes(fewest)}",
+        **{cycles(count): f"cycles/s, {processes(count)}" for count in results.workers},
+        cycles(most, PRODUCERS): f"{processes(most)}, {PRODUCERS} producers",
+        DISPATCH_P50: f"idle dispatch p50, ms, {processes(fewest)}",
         DISPATCH_P99: "p99, ms",
     }
     rows = [
@@ -77,7 +77,7 @@ def _figures(results: Results) -> str:
     return _table(["system", "durable", *named.values()], rows)
 
 
-def _processes(workers: int) -> str:
+def processes(workers: int) -> str:
     return f"{workers} worker{'s' if workers > 1 else ''}"
 
 
