@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -57,6 +58,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _measured(options: argparse.Namespace) -> Results:
+    # Everything that was started is stopped, also when this is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     results = Results(
         conditions=conditions(options.folder),
         jobs=options.jobs,

@@ -84,12 +84,13 @@ def processes(workers: int) -> str:
 def _skipped(results: Results) -> str:
     """What is missing in the tables, and why."""
     failed = [system for system in results.systems if system.failure is not None]
-    lines = [f"- {system.title}: {_first_line(system)}" for system in failed]
+    lines = [f"- {system.title}: {_reason(system)}" for system in failed]
     return "\n".join(["Not measured in every round:\n", *lines, ""]) if lines else ""
 
 
-def _first_line(system: SystemResult) -> str:
-    return (system.failure or "").splitlines()[0]
+def _reason(system: SystemResult) -> str:
+    """Without the traceback of a process that ended."""
+    return (system.failure or "").splitlines()[-1]
 
 
 class _Ratio(NamedTuple):

@@ -26,7 +26,7 @@ def system(name: str, title: str, *rates: float, durable: bool = True) -> System
         is_durable=durable,
         is_ours=name.startswith("sqlite-"),
         figures={cycles(1): list(rates), DISPATCH_P50: [2.0, 1.0, 3.0]} if rates else {},
-        failure=None if rates else "no-such-package is not installed\nmore",
+        failure=None if rates else "Traceback\n  line\nno-such-package is not installed",
     )
 
 
