@@ -29,48 +29,54 @@ class System(NamedTuple):
         return self.service.startswith("shiftboss")
 
 
-_OURS_SQLITE: Final = "every commit synced; leases, retries, events and history kept"
-_OURS_POSTGRES: Final = "every commit synced; leases, retries, events and history kept"
+_OURS: Final = "every commit synced; leases, retries, events and history kept"
 _REDIS: Final = "append-only file synced after every write"
 
 SYSTEMS: Final = (
-    System("sqlite-sdk", "Shiftboss, SQLite, SDK", "shiftboss_sdk", "shiftboss", _OURS_SQLITE),
-    System("sqlite-http", "Shiftboss, SQLite, HTTP", "shiftboss_http", "shiftboss", _OURS_SQLITE),
-    System("sqlite-mcp", "Shiftboss, SQLite, MCP", "shiftboss_mcp", "shiftboss", _OURS_SQLITE),
+    System("sqlite-sdk", "Shiftboss, SQLite, SDK", "shiftboss_sdk", "shiftboss", _OURS),
+    System(
+        "sqlite-sdk-many",
+        "Shiftboss, SQLite, SDK, all at once",
+        "shiftboss_sdk_many",
+        "shiftboss",
+        _OURS,
+    ),
+    System("sqlite-http", "Shiftboss, SQLite, HTTP", "shiftboss_http", "shiftboss", _OURS),
+    System("sqlite-mcp", "Shiftboss, SQLite, MCP", "shiftboss_mcp", "shiftboss", _OURS),
     System(
         "postgres-sdk",
         "Shiftboss, PostgreSQL, SDK",
         "shiftboss_sdk",
         "shiftboss-postgres",
-        _OURS_POSTGRES,
+        _OURS,
     ),
     System(
         "postgres-http",
         "Shiftboss, PostgreSQL, HTTP",
         "shiftboss_http",
         "shiftboss-postgres",
-        _OURS_POSTGRES,
+        _OURS,
     ),
     System(
         "postgres-mcp",
         "Shiftboss, PostgreSQL, MCP",
         "shiftboss_mcp",
         "shiftboss-postgres",
-        _OURS_POSTGRES,
+        _OURS,
     ),
     System(
         "postgres-two-sdk",
         "Shiftboss, PostgreSQL, two servers, SDK",
         "shiftboss_sdk",
         "shiftboss-two",
-        _OURS_POSTGRES,
+        _OURS,
     ),
     System(
         "postgres-two-http",
         "Shiftboss, PostgreSQL, two servers, HTTP",
         "shiftboss_http",
         "shiftboss-two",
-        _OURS_POSTGRES,
+        _OURS,
     ),
     System(
         "huey",

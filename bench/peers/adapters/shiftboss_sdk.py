@@ -16,13 +16,10 @@ def producer(number: int) -> OneByOneAsync:
     async def connect() -> Enqueue:
         client = HttpClient(Servers.at(server(number), None, None, None))
 
-        async def call(operation: str, body: dict[str, str]) -> None:
-            request = ServerRequest(path=f"/bus/{operation}", body=body, members=("bead_id",))
-            await client.send_until_answered(request)
-
         async def enqueue(job: int) -> None:
-            await call("add_task", {"bead_id": f"job-{job}", "title": "A job"})
-            await call("submit_task", {"bead_id": f"job-{job}"})
+            body = {"bead_id": f"job-{job}", "title": "A job", "submit": True}
+            request = ServerRequest(path="/bus/add_task", body=body, members=("bead_id",))
+            await client.send_until_answered(request)
 
         return enqueue
 
