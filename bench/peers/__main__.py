@@ -32,8 +32,6 @@ def main() -> int:
         results = Results.model_validate_json(options.render.read_text())
     else:
         results = _measured(options)
-        if options.json is not None:
-            options.json.write_text(results.model_dump_json(indent=1))
     write(results, options.docs)
     return 0
 
@@ -76,6 +74,9 @@ def _measured(options: argparse.Namespace) -> Results:
             if result.failure is None:
                 print(f"round {number + 1}: {system.title}", file=sys.stderr, flush=True)
                 _measure(system, result, options)
+                # Each time: what was measured outlasts a run that is interrupted.
+                if options.json is not None:
+                    options.json.write_text(results.model_dump_json(indent=1))
     return results
 
 

@@ -22,6 +22,7 @@ def conditions(folder: Path) -> dict[str, str]:
         "machine": f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB",
         "disk": f"{_filesystem(folder)}, the same for all",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "load before": f"{os.getloadavg()[0]:.1f}",
         "Shiftboss": shiftboss.__version__,
         "SQLite": sqlite3.sqlite_version,
         "PostgreSQL": _postgres_version(),
