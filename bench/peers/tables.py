@@ -51,10 +51,10 @@ def with_range(spread: Spread | None) -> str:
 
 def _conditions(results: Results) -> str:
     versions = "; ".join(f"{name}: {value}" for name, value in results.conditions.items())
+    rounds = f"{results.rounds} round{'s' if results.rounds > 1 else ''}"
     return (
-        f"{results.jobs:,} jobs, {results.dispatches} dispatches, {results.rounds}"
-        f" round{'s' if results.rounds > 1 else ''}. Each figure is the median of the rounds, with their range in"
-        f" brackets.\n\n{versions}.\n"
+        f"{results.jobs:,} jobs, {results.dispatches} dispatches, {rounds}. Each figure is the"
+        f" median of the rounds, with their range in brackets.\n\n{versions}.\n"
     )
 
 
