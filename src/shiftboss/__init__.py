@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shiftboss.worker.backends import get_backend
+    from shiftboss.worker.bus_producer import BusProducer
     from shiftboss.worker.bus_worker import BusWorker
     from shiftboss.worker.swarm_worker import SwarmWorker
 
 __version__ = "0.2.0"
 
-__all__ = ["BusWorker", "SwarmWorker", "__version__", "get_backend"]
+__all__ = ["BusProducer", "BusWorker", "SwarmWorker", "__version__", "get_backend"]
 
 
 def __getattr__(name: str) -> object:
     # Late: the worker's side brings an HTTP client, which the server and the commands do not need.
+    if name == "BusProducer":
+        from shiftboss.worker.bus_producer import BusProducer
+
+        return BusProducer
     if name == "BusWorker":
         from shiftboss.worker.bus_worker import BusWorker
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ from shiftboss.client.errors import (
     parse_json_object,
     retry_after,
 )
+from shiftboss.client.http_response import Response
+from shiftboss.client.kept_connections import KeptConnections
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.client.servers import Attempts, Servers
 from shiftboss.errors import InvalidRequest, ShiftbossError, Unauthorized
@@ -49,6 +52,10 @@ from shiftboss.system.tls import plain_http_problem, tls_problem
 log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Request)
+
+AnyResponse = httpx2.Response | Response
+
+_PLAIN_PATH: Final = re.compile(r"/[\w/.~-]*", re.ASCII)
 
 
 def validated(model: type[R], **members: object) -> R:
@@ -89,11 +96,26 @@ class ServerRequest:
         """Whether it counts once, however often it is sent."""
         return self.body is None or self.key is not None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its path and its headers can be sent as they are."""
+        return _PLAIN_PATH.fullmatch(self.path) is not None and all(
+            value.isascii() and value.isprintable() for value in self.own_headers().values()
+        )
+
+    def own_headers(self) -> Mapping[str, str]:
+        return {**self.headers, "idempotency-key": self.key} if self.key else self.headers
+
+    def timeout_now(self) -> httpx2.Timeout:
+        return self.timeout() if callable(self.timeout) else self.timeout
+
     def arguments(self) -> dict[str, Any]:
         """Of `httpx2.Client.request`."""
-        key = {"Idempotency-Key": self.key} if self.key else {}
-        timeout = self.timeout() if callable(self.timeout) else self.timeout
-        arguments = {"url": self.path, "headers": {**self.headers, **key}, "timeout": timeout}
+        arguments = {
+            "url": self.path,
+            "headers": self.own_headers(),
+            "timeout": self.timeout_now(),
+        }
         if self.body is None:
             return arguments | {"method": "GET"}
         return arguments | {"method": "POST", "json": self.body}
@@ -113,12 +135,14 @@ _OPEN_PATH: Final = "/health"
 class HttpClient:
     """Requests to the server, from event loops and from threads.
 
-    Every request opens and closes a connection of its own, so that nothing stays open when an event
-    loop ends. Between `with` or `async with`, requests share their connections.
+    Over plain HTTP, connections are kept. Otherwise every request opens and closes a connection of
+    its own, so that nothing stays open when an event loop ends; between `with` or `async with`,
+    requests share their connections.
     """
 
     def __init__(self, server: Server | Servers) -> None:
         self.servers = Servers.at(server)
+        self._kept: dict[Server, KeptConnections] = {}
         self._shared: dict[Server, httpx2.Client] | None = None
         self._shared_async: dict[Server, httpx2.AsyncClient] | None = None
 
@@ -134,7 +158,16 @@ class HttpClient:
                 attempts.note_failure(server, error)
         raise AssertionError("attempts end with an error")
 
-    async def _request_async(self, server: Server, request: ServerRequest) -> httpx2.Response:
+    async def _request_async(self, server: Server, request: ServerRequest) -> AnyResponse:
+        kept = self._kept_connections(server, request)
+        if kept is not None:
+            return await kept.exchange(
+                request.path,
+                request.own_headers(),
+                request.body,
+                request.timeout_now(),
+                is_repeatable=request.is_repeatable,
+            )
         if self._shared_async is None:
             async with server.async_client() as client:
                 return await client.request(**request.arguments())
@@ -142,7 +175,18 @@ class HttpClient:
             self._shared_async[server] = server.async_client()
         return await self._shared_async[server].request(**request.arguments())
 
-    def _read(self, response: httpx2.Response, request: ServerRequest) -> ServerReply:
+    def _kept_connections(self, server: Server, request: ServerRequest) -> KeptConnections | None:
+        """None for what needs the full client: TLS, a proxy, an unusual path or header."""
+        kept = self._kept.get(server)
+        if kept is None and server.is_plain:
+            kept = self._kept.setdefault(server, KeptConnections(server.address, server.token))
+        return kept if request.is_plain else None
+
+    def _close_kept(self) -> None:
+        for kept in self._kept.values():
+            kept.close()
+
+    def _read(self, response: AnyResponse, request: ServerRequest) -> ServerReply:
         reply = read_reply(response, *request.members)
         if request.path != _OPEN_PATH:
             self.servers.note_accepted()
@@ -182,7 +226,16 @@ class HttpClient:
                 attempts.note_failure(server, error)
         raise AssertionError("attempts end with an error")
 
-    def _request_blocking(self, server: Server, request: ServerRequest) -> httpx2.Response:
+    def _request_blocking(self, server: Server, request: ServerRequest) -> AnyResponse:
+        kept = self._kept_connections(server, request)
+        if kept is not None:
+            return kept.exchange_blocking(
+                request.path,
+                request.own_headers(),
+                request.body,
+                request.timeout_now(),
+                is_repeatable=request.is_repeatable,
+            )
         if self._shared is None:
             with server.client() as client:
                 return client.request(**request.arguments())
@@ -214,6 +267,7 @@ class HttpClient:
         traceback: TracebackType | None,
     ) -> None:
         shared, self._shared = self._shared or {}, None
+        self._close_kept()
         for client in shared.values():
             client.close()
 
@@ -228,6 +282,7 @@ class HttpClient:
         traceback: TracebackType | None,
     ) -> None:
         shared, self._shared_async = self._shared_async or {}, None
+        self._close_kept()
         for client in shared.values():
             await client.aclose()
 
@@ -249,7 +304,7 @@ def connection_errors(address: str, ca: str | None = None) -> Iterator[None]:
         raise unreachable from error
 
 
-def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
+def read_reply(response: AnyResponse, *members: str) -> ServerReply:
     """The answer in a response whose body was read. Raises what the server refused, or
     ServerUnreachable."""
     document = parse_json_object(response.content)
@@ -258,7 +313,7 @@ def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
     raise _error_of(response, document)
 
 
-def _error_of(response: httpx2.Response, document: dict[str, Any] | None) -> ShiftbossError:
+def _error_of(response: AnyResponse, document: dict[str, Any] | None) -> ShiftbossError:
     plain_http = plain_http_problem(response.status_code, response.content)
     if plain_http is not None:
         return TlsFailed(plain_http)

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 
@@ -59,6 +60,13 @@ class Server:
             return client_context(self.ca)
         except OSError as error:
             raise bad_authorities(self.ca, error) from error
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether requests go to the address itself, unencrypted: no proxy stands between."""
+        address = urlsplit(self.address)
+        has_user = address.username is not None or address.password is not None
+        return address.scheme == "http" and not has_user and (self._is_local or not getproxies())
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(**self._options())

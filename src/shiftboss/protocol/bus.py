@@ -71,7 +71,7 @@ class AddTaskRequest(NewTask, BusRequest):
     submit: bool = False
 
     def content(self) -> str:
-        """As servers of 0.2.0 and before write it, so that a repeat may cross the upgrade."""
+        """As older servers write it, so that a repeat may cross the upgrade."""
         return self.model_dump_json(exclude=None if self.submit else {"submit"})
 
 
@@ -151,6 +151,12 @@ class TaskFailedRequest(NextTask, BusRequest):
     reason: Text = ""
     name: WorkerName | None = None
     epoch: Epoch | None = None
+
+
+class ReturnTaskRequest(BusRequest):
+    bead_id: TaskId
+    name: WorkerName
+    epoch: Epoch
 
 
 class HeartbeatRequest(BusRequest):

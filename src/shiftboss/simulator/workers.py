@@ -33,7 +33,7 @@ class SimulatedClient(BusClient):
 
 
 class SimulatedHeartbeats:
-    """`HeartbeatThread` without a thread. A worker that is frozen sends none."""
+    """`TaskHeartbeats` without a thread. A worker that is frozen sends none."""
 
     def __init__(
         self,
@@ -52,14 +52,15 @@ class SimulatedHeartbeats:
         self._on_lost = on_lost
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
+    def start(self, *, lease_runs: bool = False) -> None:
+        self._task = asyncio.ensure_future(self._run(self._seconds if lease_runs else 0))
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self) -> None:
+    async def _run(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
         while True:
             try:
                 answer = await self._client.try_once("heartbeat", self._members)

@@ -17,6 +17,7 @@ from shiftboss.client.server_address import TIMEOUT
 from shiftboss.errors import (
     Conflict,
     ContractViolations,
+    InvalidRequest,
     NotFound,
     NotHeld,
     ShiftbossError,
@@ -25,7 +26,8 @@ from shiftboss.errors import (
     UnknownTask,
 )
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
-from shiftboss.worker.heartbeats import HeartbeatThread, StartHeartbeats
+from shiftboss.worker.combined_calls import CombinedCalls
+from shiftboss.worker.heartbeats import StartHeartbeats, TaskHeartbeats
 from shiftboss.worker.milestone_reports import MilestoneReports
 
 log = logging.getLogger(__name__)
@@ -61,7 +63,8 @@ class BusTask(MilestoneReports):
         worker: str,
         delivery: dict[str, Any],
         heartbeat_seconds: float,
-        heartbeats: StartHeartbeats = HeartbeatThread,
+        heartbeats: StartHeartbeats = TaskHeartbeats,
+        combined: CombinedCalls | None = None,
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]
@@ -77,6 +80,7 @@ class BusTask(MilestoneReports):
         self.on_lost: Callable[[], None] | None = None
         self._client = client
         self._worker = worker
+        self._combined = combined
         # One key per report: a call that was cancelled and is made again repeats the first.
         self._keys = {
             name: new_idempotency_key() for name in ("ack_task", "worker_done", "task_failed")
@@ -88,7 +92,11 @@ class BusTask(MilestoneReports):
     async def acknowledge(self) -> None:
         """From here on the worker holds the task. The loop of BusWorker calls this."""
         await self._client.call("ack_task", self._members(), key=self._keys["ack_task"])
-        self._heartbeats.start()
+        self.begin(lease_runs=False)
+
+    def begin(self, *, lease_runs: bool) -> None:
+        """The task was acknowledged; `lease_runs`: just now, with the lease that is wanted."""
+        self._heartbeats.start(lease_runs=lease_runs)
 
     async def done(self, commit: str | None = None, summary: str = "") -> str | None:
         """Report the task done. Returns the receipt if the task has a handoff.
@@ -100,7 +108,7 @@ class BusTask(MilestoneReports):
         claim = {"commit": commit, "summary": summary} if commit or summary else {}
         while True:
             try:
-                answer = await self._call_report("worker_done", claim, POLL_TIMEOUT)
+                answer = await self._call_end("worker_done", claim, POLL_TIMEOUT)
             except ContractViolations:
                 # The next `done` is another report.
                 self._keys["worker_done"] = new_idempotency_key()
@@ -112,7 +120,7 @@ class BusTask(MilestoneReports):
         return receipt
 
     async def failed(self, reason: str) -> None:
-        await self._call_report("task_failed", {"reason": reason})
+        await self._call_end("task_failed", {"reason": reason})
         self._end()
 
     async def heartbeat(
@@ -175,7 +183,8 @@ class BusTask(MilestoneReports):
             self._end()
             return
         try:
-            await self.failed(reason)
+            await self._call_report("task_failed", {"reason": reason})
+            self._end()
         except (Conflict, NotFound) as error:
             log.warning("%s was left without a result: %s", self.bead_id, error.detail)
             self._end()
@@ -185,6 +194,21 @@ class BusTask(MilestoneReports):
         if not self.is_over:
             self._end()
             await self._client.call("reset_worker", {"worker_name": self._worker})
+
+    async def return_unstarted(self) -> None:
+        """Give a task back that nobody has begun. A refusal is only logged: its lease ends."""
+        try:
+            await self._client.call("return_task", self._members(), key=new_idempotency_key())
+        except ShiftbossError as error:
+            log.warning("%s was not given back: %s", self.bead_id, error.detail)
+
+    def give_back_now(self) -> None:
+        """Like `return_unstarted`, but from a thread."""
+        members, key = self._members(), new_idempotency_key()
+        try:
+            self._client.call_within(FINAL_REPORT_SECONDS, "return_task", members, key)
+        except ShiftbossError as error:
+            log.warning("%s was not given back: %s", self.bead_id, error.detail)
 
     def leave(self) -> None:
         """Stop without a report: the server already knows how the attempt ended."""
@@ -221,6 +245,26 @@ class BusTask(MilestoneReports):
             if polled["task"] is not None or polled.get("reset"):
                 break
         raise NotHeld(self.bead_id, None)
+
+    async def _call_end(
+        self,
+        name: str,
+        further: dict[str, Any],
+        limits: httpx2.Timeout = TIMEOUT,
+    ) -> dict[str, Any]:
+        """The report that ends the task. It brings the next one along, if there is one."""
+        combined = self._combined
+        if combined is None:
+            return await self._call_report(name, further, limits)
+        members = combined.report(self._keys[name])
+        try:
+            answer = await self._call_report(name, further | members, limits)
+        except InvalidRequest as error:
+            if not combined.is_refused(error):
+                raise
+            answer = await self._call_report(name, further, limits)
+        combined.keep(answer.get("next"))
+        return answer
 
     async def _call_report(
         self,

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shiftboss.client.backoff import backoff_delays
-from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
+from shiftboss.client.bus_client import POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import validated
 from shiftboss.client.servers import Servers
 from shiftboss.errors import Conflict, InvalidRequest, UnknownTask, UnknownWorker
@@ -22,7 +22,8 @@ from shiftboss.worker.bus_task import (
     BusTask,
     failure_reason,
 )
-from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, HeartbeatThread, StartHeartbeats
+from shiftboss.worker.combined_calls import CombinedCalls
+from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, StartHeartbeats, TaskHeartbeats
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class BusSession:
         heartbeat_seconds: float,
         *,
         managed: bool,
-        heartbeats: StartHeartbeats = HeartbeatThread,
+        heartbeats: StartHeartbeats = TaskHeartbeats,
     ) -> None:
         self._client = client
         self._worker = worker
@@ -128,6 +129,7 @@ class BusSession:
         self._is_managed = managed
         self._start_heartbeats = heartbeats
         self._registered = False
+        self._combined = CombinedCalls(heartbeat_seconds)
         self._offered: BusTask | None = None
         self._held: BusTask | None = None
         self._last: tuple[str, int] | None = None
@@ -149,19 +151,35 @@ class BusSession:
         try:
             async with asyncio.timeout(FINAL_REPORT_SECONDS):
                 await self._settle(reason)
+                await self._return_next()
         except TimeoutError:
             log.warning("the server did not answer the final report: %s", reason)
 
     def abandon(self, consumer: asyncio.Task[Any] | None) -> None:
         """The loop was left, perhaps without a result for its task. Does not wait: the caller goes
         on."""
-        if self._held is None or self._held.is_over or self._is_managed:
+        if self._is_managed:
+            return
+        left = self._taken_along()
+        if left is not None:
+            threading.Thread(target=left.give_back_now).start()
+        if self._held is None or self._held.is_over:
             return
         try:
             # The error that left the loop is known only when the consumer has ended.
             asyncio.get_running_loop().call_soon(_report_abandoned, self._held, consumer)
         except RuntimeError:
             _report_abandoned(self._held, consumer)
+
+    async def _return_next(self) -> None:
+        """The task that came with the last report was never begun."""
+        left = self._taken_along()
+        if left is not None:
+            await left.return_unstarted()
+
+    def _taken_along(self) -> BusTask | None:
+        polled, _ = self._combined.take()
+        return None if polled is None else self._task(polled["task"])
 
     async def _settle(self, reason: str) -> None:
         if self._held is not None:
@@ -174,23 +192,51 @@ class BusSession:
             await self._client.call("register_worker", {"name": self._worker})
             self._registered = True
         elif self._offered is None:
-            await self._poll()
+            polled, is_fresh = self._combined.take()
+            await self._receive(await self._poll() if polled is None else polled, is_fresh)
         else:
             await self._acknowledge(self._offered)
 
-    async def _poll(self) -> None:
-        polled = await self._client.call(
-            "poll_task", {"name": self._worker, "timeout_ms": POLL_MS}, timeout=POLL_TIMEOUT
-        )
+    async def _poll(self) -> dict[str, Any]:
+        members, key = self._combined.poll(self._worker)
+        try:
+            polled = await self._client.call("poll_task", members, key=key, timeout=POLL_TIMEOUT)
+        except InvalidRequest as error:
+            if not self._combined.is_refused(error):
+                raise
+            return await self._poll()
+        if polled["task"] is not None:
+            self._combined.note_delivery()
+        return polled
+
+    async def _receive(self, polled: dict[str, Any], is_fresh: bool) -> None:
         delivery = polled["task"]
         if delivery is None:
             return
         if (delivery["bead_id"], delivery["epoch"]) == self._last:
             await self._skip(delivery["bead_id"], "this attempt was already handed out here")
             return
-        self._offered = BusTask(
-            self._client, self._worker, delivery, self._heartbeat_seconds, self._start_heartbeats
+        task = self._task(delivery)
+        if not polled.get("acknowledged"):
+            self._offered = task
+            return
+        task.begin(lease_runs=is_fresh)
+        self._hold(task)
+
+    def _task(self, delivery: dict[str, Any]) -> BusTask:
+        return BusTask(
+            self._client,
+            self._worker,
+            delivery,
+            self._heartbeat_seconds,
+            self._start_heartbeats,
+            self._combined,
         )
+
+    def _hold(self, task: BusTask) -> None:
+        self._last = (task.bead_id, task.epoch)
+        self._delays = backoff_delays()
+        self._offered, self._held = None, task
 
     async def _acknowledge(self, offered: BusTask) -> None:
         try:
@@ -199,9 +245,7 @@ class BusSession:
             self._offered = None
             await self._skip(offered.bead_id, error.detail)
             return
-        self._last = (offered.bead_id, offered.epoch)
-        self._delays = backoff_delays()
-        self._offered, self._held = None, offered
+        self._hold(offered)
 
     async def _skip(self, bead_id: str, reason: str) -> None:
         log.warning("cannot take %s: %s; polling again", bead_id, reason)

@@ -44,6 +44,7 @@ from shiftboss.protocol.bus import (
     RegisterWorkerRequest,
     ResetAnswer,
     ResetWorkerRequest,
+    ReturnTaskRequest,
     StatusRequest,
     SubmitAnswer,
     SwarmsOfTask,
@@ -154,6 +155,11 @@ class BusService:
             return self._write(workers.failed, request, key)
         ends_at = poll_end(request.timeout_ms)
         return self.waiting_polls.after_report(workers.failed_and_poll, request, key, ends_at)
+
+    def return_task(
+        self, request: ReturnTaskRequest, key: str | None = None
+    ) -> Awaitable[TaskEndAnswer]:
+        return write_once(self._store, self._clock, workers.return_task, request, key)
 
     async def heartbeat(
         self, request: HeartbeatRequest, _key: str | None = None

@@ -8,6 +8,7 @@ from shiftboss.coordinator.bus.dispatch import (
     drain,
     end_attempt,
     enqueue,
+    free_worker,
     take_swarm,
     take_task,
     take_worker,
@@ -37,7 +38,9 @@ from shiftboss.protocol.bus import (
     RegisterWorkerRequest,
     ResetAnswer,
     ResetWorkerRequest,
+    ReturnTaskRequest,
     StatusRequest,
+    TaskEndAnswer,
     TaskFailedRequest,
     WorkerInfo,
 )
@@ -195,6 +198,18 @@ def failed(
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
         fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
     return FailedAnswer(success=True, bead_id=request.bead_id, status="failed")
+
+
+def return_task(tx: Transaction, request: ReturnTaskRequest, now_ms: int) -> TaskEndAnswer:
+    """Queue the task again, for a worker that leaves before it has begun with it. The worker gets
+    no more tasks until its next request."""
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
+    assignment = check_holds(held, request.bead_id, request.name, request.epoch)
+    end_attempt(tx, assignment, "returned", now_ms)
+    free_worker(tx, assignment, now_ms, available=False, holder=holder)
+    enqueue(tx, task, now_ms)
+    drain(tx, request.swarm_id, now_ms)
+    return TaskEndAnswer(success=True, bead_id=request.bead_id, status="queued")
 
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:

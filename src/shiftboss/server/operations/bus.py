@@ -72,6 +72,13 @@ BUS_OPERATIONS: dict[str, Operation] = {
         Permission.WORK,
         waits=True,
     ),
+    "return_task": Operation(
+        bus.ReturnTaskRequest,
+        bus.TaskEndAnswer,
+        BusService.return_task,
+        "Give a task back that you have not begun. It is queued again, and has not failed.",
+        Permission.WORK,
+    ),
     "get_status": Operation(
         bus.StatusRequest,
         bus.BusStatus,

@@ -16,6 +16,7 @@ const ENDED = {
   offer_expired: "the worker did not take it in time",
   offer_taken_over: "another worker took the offer",
   lease_expired: "its lease expired",
+  returned: "its worker gave it back",
   taken_over: "another worker took it over",
   run_ended: "the run ended",
   reset: "the worker was reset",
