@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.problems import problem_of
+
 ANSWER_SECONDS = 60.0
+NEWER_MEMBERS = frozenset({"poll", "ack", "lease_seconds", "submit"})
 
 
 class Said(NamedTuple):
@@ -43,6 +48,8 @@ class Relay(ThreadingHTTPServer):
         self.before: Callable[[Said], None] = _let_pass
         self.after: Callable[[Said], None] = _let_pass
         self.passed: list[Said] = []
+        # Whether it refuses the members of combined calls, as servers did that had none.
+        self.is_older = False
 
     @property
     def url(self) -> str:
@@ -61,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = Said(self.path.rpartition("/")[2], self.headers["Idempotency-Key"], body)
         try:
             self.server.before(request)
-            status, answer = self._forward(body)
+            status, answer = self._refusal(request) or self._forward(body)
             self.server.passed.append(request)
             self.server.after(request)
         except (CutError, OSError, http.client.HTTPException):
@@ -72,6 +79,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    def _refusal(self, request: Said) -> tuple[int, bytes] | None:
+        unknown = NEWER_MEMBERS if request.operation != "heartbeat" else frozenset()
+        field = next((name for name in json.loads(request.body) if name in unknown), None)
+        if not self.server.is_older or field is None:
+            return None
+        error = InvalidRequest(f"{field}: Extra inputs are not permitted", field=field)
+        return error.status, json.dumps(problem_of(error)).encode()
 
     def _forward(self, body: bytes) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.server.target, timeout=ANSWER_SECONDS)

@@ -144,7 +144,8 @@ class Response:
             if size == 0:
                 # Trailers say nothing that is needed here.
                 self.is_complete = rest.startswith(b"\r\n") or b"\r\n\r\n" in rest
-                self.keeps_open &= rest == b"\r\n"
+                if self.is_complete:
+                    self.keeps_open &= rest == b"\r\n"
                 if len(rest) > HEAD_BYTES_MAX:
                     raise BadResponseError("the trailers of the reply are too long")
                 return

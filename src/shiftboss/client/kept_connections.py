@@ -24,8 +24,15 @@ IDLE_CONNECTIONS_MAX: Final = 8
 _RECEIVED_AT_ONCE: Final = 64 * 1024
 
 
+class _Socket(socket.socket):
+    """Closed with its client: nobody has to tell it that the event loop has ended."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class _Connection:
-    def __init__(self, opened: socket.socket) -> None:
+    def __init__(self, opened: _Socket) -> None:
         self.socket = opened
         self._process = os.getpid()
 
@@ -43,9 +50,6 @@ class _Connection:
         return False
 
     def close(self) -> None:
-        self.socket.close()
-
-    def __del__(self) -> None:
         self.socket.close()
 
 
@@ -209,7 +213,8 @@ class KeptConnections:
         except OSError as failed:
             raise httpx2.ConnectError(str(failed)) from failed
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._on_blocking(_Connection(opened), message, limits, Response())
+        connection = _Connection(_Socket(fileno=opened.detach()))
+        return self._on_blocking(connection, message, limits, Response())
 
     def _on_blocking(
         self, connection: _Connection, message: bytes, limits: httpx2.Timeout, response: Response
@@ -238,8 +243,8 @@ class KeptConnections:
         return response
 
 
-def _new_socket(family: int, kind: int, protocol: int) -> socket.socket:
-    opened = socket.socket(family, kind, protocol)
+def _new_socket(family: int, kind: int, protocol: int) -> _Socket:
+    opened = _Socket(family, kind, protocol)
     opened.setblocking(False)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return opened

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shiftboss import BusWorker
+from shiftboss import BusProducer, BusWorker
 from shiftboss.errors import InvalidRequest, NotHeld, StaleEpoch, Unauthorized, UnknownSwarm
 from shiftboss.worker.bus_task import BusTask
 from tests.acceptance.bus.bus import ask, status_of, submitted, task
@@ -108,34 +108,38 @@ async def test_the_worker_waits_for_a_server_that_is_not_up_yet(
 
 
 @pytest.mark.requirement("BUS-05", "BUS-08")
+@pytest.mark.parametrize("operation", ["ack_task", "poll_task"])
 async def test_an_ack_whose_reply_was_lost_is_repeated_and_the_task_arrives_once(
-    server: RunningServer, client: Client
+    server: RunningServer, client: Client, operation: str
 ) -> None:
     submitted(client, "a")
     with relaying(server.url) as relay:
-        relay.after = Once("ack_task")
+        relay.is_older = operation == "ack_task"
+        relay.after = Once(operation)
         async with one_task(relay.url) as taken:
             assert (taken.bead_id, taken.epoch) == ("a", 1)
             await taken.done()
-    first, second = keys(relay, "ack_task")
+    first, second = keys(relay, operation)[-2:]
     assert first == second
     assert first is not None
     assert kinds(client).count("task_started") == 1
 
 
 @pytest.mark.requirement("BUS-05", "BUS-08")
+@pytest.mark.parametrize("operation", ["ack_task", "poll_task"])
 async def test_a_task_is_not_lost_when_the_wait_is_cancelled_during_its_ack(
-    server: RunningServer, client: Client
+    server: RunningServer, client: Client, operation: str
 ) -> None:
     acknowledged, go_on = threading.Event(), threading.Event()
 
     def hold(call: Said) -> None:
-        if call.operation == "ack_task":
+        if call.operation == operation and task(client, "a")["state"] == "executing":
             acknowledged.set()
             go_on.wait()
 
     submitted(client, "a")
     with relaying(server.url) as relay:
+        relay.is_older = operation == "ack_task"
         relay.after = hold
         tasks = BusWorker(NAME, server=relay.url).tasks()
         given_up = asyncio.ensure_future(anext(tasks))
@@ -290,7 +294,6 @@ async def test_a_refused_result_is_not_followed_by_another_one(
                 await taken.done()
     assert [one for one in relay.operations() if one != "poll_task"] == [
         "register_worker",
-        "ack_task",
         "worker_done",
     ]
 
@@ -395,3 +398,114 @@ async def test_a_server_with_a_token_requires_it_of_workers(sqlite_path: str) ->
     finally:
         client.close()
         guarded.close()
+
+
+async def test_a_busy_worker_sends_one_request_per_task(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a", "b", "c")
+    with relaying(server.url) as relay:
+        async with BusWorker(NAME, server=relay.url) as worker:
+            tasks = worker.tasks()
+            for name in ("a", "b", "c"):
+                taken = await anext(tasks)
+                assert (taken.bead_id, task(client, name)["state"]) == (name, "executing")
+                await (taken.failed("no") if name == "b" else taken.done())
+    assert relay.operations() == [
+        "register_worker",
+        "poll_task",
+        "worker_done",
+        "task_failed",
+        "worker_done",
+    ]
+    assert [task(client, name)["status"] for name in "abc"] == ["done", "failed", "done"]
+
+
+@pytest.mark.parametrize("managed", [True, False])
+async def test_a_task_that_came_along_is_given_back_when_the_loop_is_left(
+    server: RunningServer, client: Client, *, managed: bool
+) -> None:
+    submitted(client, "a", "b")
+    worker = BusWorker(NAME, server=server.url)
+    if managed:
+        async with worker:
+            await (await anext(worker.tasks())).done()
+    else:
+        tasks = worker.tasks()
+        await (await anext(tasks)).done()
+        del tasks
+    await eventually(lambda: task(client, "b")["status"] == "queued", "b is queued again")
+    assert (task(client, "a")["status"], task(client, "b")["failures"]) == ("done", 0)
+    async with one_task(server.url) as taken:
+        assert (taken.bead_id, taken.epoch) == ("b", 2)
+        await taken.done()
+
+
+@pytest.mark.parametrize("operation", ["worker_done", "task_failed"])
+async def test_a_report_whose_answer_was_lost_still_brings_the_next_task(
+    server: RunningServer, client: Client, operation: str
+) -> None:
+    submitted(client, "a", "b")
+    with relaying(server.url) as relay:
+        relay.after = Once(operation)
+        async with BusWorker(NAME, server=relay.url) as worker:
+            tasks = worker.tasks()
+            first = await anext(tasks)
+            await (first.done() if operation == "worker_done" else first.failed("no"))
+            taken = await anext(tasks)
+            assert (taken.bead_id, taken.epoch) == ("b", 1)
+            await taken.done()
+    assert kinds(client).count("task_started") == 2
+
+
+async def test_an_older_server_gets_separate_calls(server: RunningServer, client: Client) -> None:
+    with relaying(server.url) as relay:
+        relay.is_older = True
+        producer = BusProducer(server=relay.url)
+        for name in ("a", "b"):
+            assert (await producer.submit(name))["submitted"]["queued"]
+        async with BusWorker(NAME, server=relay.url) as worker:
+            tasks = worker.tasks()
+            for name in ("a", "b"):
+                taken = await anext(tasks)
+                assert taken.bead_id == name
+                await taken.done()
+    assert relay.operations() == [
+        *("add_task", "add_task", "submit_task", "add_task", "submit_task"),
+        *("register_worker", "poll_task", "poll_task", "ack_task", "worker_done"),
+        *("poll_task", "ack_task", "worker_done"),
+    ]
+    assert task(client, "b")["status"] == "done"
+
+
+async def test_a_server_that_is_older_than_the_last_one_gets_separate_calls(
+    server: RunningServer, client: Client
+) -> None:
+    """Two servers behind one address, while they are updated."""
+    submitted(client, "a", "b")
+    with relaying(server.url) as relay:
+        async with BusWorker(NAME, server=relay.url) as worker:
+            tasks = worker.tasks()
+            taken = await anext(tasks)
+            relay.is_older = True
+            await taken.done()
+            assert (await anext(tasks)).bead_id == "b"
+    assert task(client, "a")["status"] == "done"
+
+
+async def test_a_producer_submits_one_task_or_a_plan(server: RunningServer, client: Client) -> None:
+    with relaying(server.url) as relay:
+        async with BusProducer(server=relay.url) as producer:
+            answer = await producer.submit("a", "Title", priority=2)
+            assert (answer["title"], answer["submitted"]["position"]) == ("Title", 1)
+            plan = ["c", {"bead_id": "b", "title": "B", "depends_on": ["c"]}]
+            added = await producer.submit_many(plan)
+            assert (added["added"], len(added["submitted"])) == (2, 2)
+            with pytest.raises(InvalidRequest) as refused:
+                await producer.submit_many(["d", {"bead_id": "e", "depends_on": ["e"]}])
+            assert refused.value.field == "tasks.1.depends_on"
+            with pytest.raises(InvalidRequest):
+                await producer.submit("not an id")
+    assert relay.operations() == ["add_task", "add_tasks", "add_tasks"]
+    assert task(client, "b")["waits_for"] == 1
+    assert kinds(client).count("task_added") == 3

@@ -26,6 +26,7 @@ from shiftboss.protocol.bus import (
     NewTask,
     PollAnswer,
     PollRequest,
+    ReturnTaskRequest,
     TaskFailedRequest,
 )
 from shiftboss.protocol.runs import DeleteSwarmRequest, PauseSwarmRequest
@@ -427,3 +428,19 @@ async def test_a_poll_on_another_server_starts_the_task_itself(postgres_url: str
         assert await taken(poll) == ("t", 1)
         assert await taken(polling(one, "w", "key")) == ("t", 1)
         assert (await one.kinds("t")).count("task_started") == 1
+
+
+async def test_a_task_that_was_not_begun_goes_back_to_the_queue(bus: BusFixture) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("t")
+    assert await taken(polling(bus, "w", "key")) == ("t", 1)
+    request = ReturnTaskRequest(bead_id="t", name="w", epoch=1)
+    answer = await bus.bus_service.return_task(request, "back")
+    assert await bus.bus_service.return_task(request, "back") == answer
+    shown = await bus.show("t")
+    assert (shown.status, shown.failures) == ("queued", 0), "its worker leaves, and gets no more"
+    with pytest.raises(NotHeld):
+        await bus.bus_service.return_task(request)
+    assert await taken(polling(bus, "w", "another")) == ("t", 2)
+    with pytest.raises(StaleEpoch):
+        await bus.bus_service.return_task(request)

@@ -11,11 +11,18 @@ import shiftboss.worker.swarm_worker
 
 
 def test_the_exported_names() -> None:
-    assert shiftboss.__all__ == ["BusWorker", "SwarmWorker", "__version__", "get_backend"]
+    assert shiftboss.__all__ == [
+        "BusProducer",
+        "BusWorker",
+        "SwarmWorker",
+        "__version__",
+        "get_backend",
+    ]
     assert dir(shiftboss) == shiftboss.__all__
 
 
 def test_every_exported_name_is_the_object_of_that_name() -> None:
+    assert shiftboss.BusProducer is shiftboss.worker.bus_producer.BusProducer
     assert shiftboss.BusWorker is shiftboss.worker.bus_worker.BusWorker
     assert shiftboss.SwarmWorker is shiftboss.worker.swarm_worker.SwarmWorker
     assert shiftboss.get_backend is shiftboss.worker.backends.get_backend
