@@ -498,7 +498,10 @@ async def test_a_producer_submits_one_task_or_a_plan(server: RunningServer, clie
         async with BusProducer(server=relay.url) as producer:
             answer = await producer.submit("a", "Title", priority=2)
             assert (answer["title"], answer["submitted"]["position"]) == ("Title", 1)
-            plan = ["c", {"bead_id": "b", "title": "B", "depends_on": ["c"]}]
+            plan: list[str | dict[str, object]] = [
+                "c",
+                {"bead_id": "b", "title": "B", "depends_on": ["c"]},
+            ]
             added = await producer.submit_many(plan)
             assert (added["added"], len(added["submitted"])) == (2, 2)
             with pytest.raises(InvalidRequest) as refused:
