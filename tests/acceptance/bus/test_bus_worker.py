@@ -400,6 +400,7 @@ async def test_a_server_with_a_token_requires_it_of_workers(sqlite_path: str) ->
         guarded.close()
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 async def test_a_busy_worker_sends_one_request_per_task(
     server: RunningServer, client: Client
 ) -> None:
@@ -421,6 +422,7 @@ async def test_a_busy_worker_sends_one_request_per_task(
     assert [task(client, name)["status"] for name in "abc"] == ["done", "failed", "done"]
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 @pytest.mark.parametrize("managed", [True, False])
 async def test_a_task_that_came_along_is_given_back_when_the_loop_is_left(
     server: RunningServer, client: Client, *, managed: bool
@@ -441,6 +443,7 @@ async def test_a_task_that_came_along_is_given_back_when_the_loop_is_left(
         await taken.done()
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 @pytest.mark.parametrize("operation", ["worker_done", "task_failed"])
 async def test_a_report_whose_answer_was_lost_still_brings_the_next_task(
     server: RunningServer, client: Client, operation: str
@@ -458,6 +461,7 @@ async def test_a_report_whose_answer_was_lost_still_brings_the_next_task(
     assert kinds(client).count("task_started") == 2
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 async def test_an_older_server_gets_separate_calls(server: RunningServer, client: Client) -> None:
     with relaying(server.url) as relay:
         relay.is_older = True
@@ -478,6 +482,7 @@ async def test_an_older_server_gets_separate_calls(server: RunningServer, client
     assert task(client, "b")["status"] == "done"
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 async def test_a_server_that_is_older_than_the_last_one_gets_separate_calls(
     server: RunningServer, client: Client
 ) -> None:
@@ -493,6 +498,7 @@ async def test_a_server_that_is_older_than_the_last_one_gets_separate_calls(
     assert task(client, "a")["status"] == "done"
 
 
+@pytest.mark.requirement("BUS-03", "BUS-06")
 async def test_a_producer_submits_one_task_or_a_plan(server: RunningServer, client: Client) -> None:
     with relaying(server.url) as relay:
         async with BusProducer(server=relay.url) as producer:
