@@ -67,7 +67,9 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 def test_the_rest_of_the_address_stays_as_it_is() -> None:
-    address = "postgresql://me:pw%2Bb+c@db/shiftboss?options=-c%20jit%3Doff&schema=b&sslmode=require"
+    address = (
+        "postgresql://me:pw%2Bb+c@db/shiftboss?options=-c%20jit%3Doff&schema=b&sslmode=require"
+    )
     rest = "postgresql://me:pw%2Bb+c@db/shiftboss?options=-c%20jit%3Doff&sslmode=require"
     assert split_schema(address) == (rest, "b")
     assert split_schema(with_schema(address, "c")) == (rest, "c")
