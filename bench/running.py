@@ -63,8 +63,8 @@ def registration(packet_id: int) -> dict[str, Any]:
 
 
 @contextmanager
-def shiftboss(database: Path | str) -> Iterator[Server]:
-    arguments = ["spellbook.coordination.server", "--port", "0", "--db", str(database)]
+def shiftboss(database: Path | str, *options: str) -> Iterator[Server]:
+    arguments = ["spellbook.coordination.server", "--port", "0", "--db", str(database), *options]
     with _serving(arguments) as server:
         yield server
 
