@@ -25,6 +25,8 @@ SERVER_FAULTS = (
     "no memory",
 )
 POSTGRES_FAULTS = (
+    "kill a server",
+    "stop and continue a server",
     "kill PostgreSQL",
     "kill a process of PostgreSQL",
     "freeze the network to PostgreSQL",

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from shiftboss.errors import OutcomeUnknown, StoreUnavailable
+from shiftboss.rules.tasks.tasks import Worker
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.store import PostgresStore
 from tests.conformance.backends import connections, cut_connections
@@ -109,6 +110,38 @@ async def test_a_commit_in_doubt_is_reported_as_such_and_never_repeated(
         assert [event.event_id for event in store.heard] == [1]
         assert await event_ids(store) == [1]
         assert (await store.write(add_event)).event_id == 2
+
+
+async def test_a_connection_that_postgres_ends_before_the_commit_is_no_doubt(
+    postgres_url: str,
+) -> None:
+    """The COMMIT was sent with the write that waits for a lock, and PostgreSQL says that it ended
+    the connection at the write. So nothing was done, and the batch runs again."""
+    worker = Worker(SWARM, "w", None, True, 1, 1)
+    async with opened(postgres_url) as store:
+        await store.add_swarm()
+        await store.write(lambda tx: tx.put_worker(worker))
+        connect = psycopg.AsyncConnection.connect
+        async with (
+            await connect(postgres_url) as other,
+            await connect(postgres_url, autocommit=True) as watching,
+        ):
+            await other.execute("SELECT 1 FROM workers FOR UPDATE")
+            changed = worker._replace(last_activity_at_ms=2)
+            writing = asyncio.ensure_future(store.write(lambda tx: tx.put_worker(changed)))
+            async with asyncio.timeout(30):
+                while not await _end_those_that_wait(watching):
+                    pass
+        await writing
+        assert await store.read(lambda tx: tx.worker(SWARM, "w")) == changed
+
+
+async def _end_those_that_wait(connection: psycopg.AsyncConnection) -> int:
+    found = await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+    )
+    return len(await found.fetchall())
 
 
 async def test_statements_are_prepared_and_commits_are_durable(postgres_url: str) -> None:

@@ -21,7 +21,7 @@ from psycopg.generators import fetch_many, send
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 
-from shiftboss.store.postgres.hung_database import BoundedConnection
+from shiftboss.store.postgres.hung_database import BoundedConnection, HungDatabaseError
 from shiftboss.store.queries import numbered
 from shiftboss.store.transaction_part import Row
 
@@ -31,6 +31,8 @@ _TYPES: Final[Mapping[type, int]] = {bool: 16, bytes: 17, int: 20, float: 701}
 _TEXT: Final = 0
 _BINARY: Final = 1
 _TABLE: Final = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
+# Between the answers to two statements there is one miss.
+_MISSES_MAX: Final = 2
 _SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
@@ -112,6 +114,13 @@ class Pipeline:
         self._pgconn.pipeline_sync()
         try:
             self._connection.wait(self._communicate(len(messages)))
+        except HungDatabaseError:
+            raise
+        except psycopg.OperationalError:
+            # PostgreSQL may have said why it ended the connection, and at which statement.
+            self._read_rest(len(messages))
+            if all(self._succeeded(position) for position in range(len(self._answers))):
+                raise
         finally:
             self._forget_unprepared(messages)
         if self._pgconn.status == ConnStatus.OK:
@@ -143,6 +152,17 @@ class Pipeline:
                 self._answers.append(results[-1])
         if self._pgconn.status == ConnStatus.OK:
             yield from fetch_many(self._pgconn)  # of the end of the pipeline
+
+    def _read_rest(self, count: int) -> None:
+        """What came before the connection was lost. Waits for nothing."""
+        misses = 0
+        while len(self._answers) < count and misses < _MISSES_MAX:
+            result = self._pgconn.get_result()
+            if result is None:
+                misses += 1
+            else:
+                misses = 0
+                self._answers.append(result)
 
     def _forget_unprepared(self, messages: list[_Prepares]) -> None:
         for position, key in enumerate(messages):
