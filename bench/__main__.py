@@ -46,7 +46,9 @@ def main() -> int:
         )
         figures += watch.run(folder, cycles=1200 if quick else watch.CYCLES_OF_AN_HOUR)
         figures += open_pages.run(folder, rounds=1 if quick else open_pages.ROUNDS)
-        figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
+        figures += parked.run(
+            folder, polls=1000 if quick else parked.POLLS, streams=100 if quick else parked.STREAMS
+        )
         figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
         figures += proof.run(folder, rounds=1 if quick else proof.ROUNDS)
         figures += hooks.run(folder / "hooks")
