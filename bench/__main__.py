@@ -11,6 +11,7 @@ from bench import (
     bus,
     ci_watching,
     delivery,
+    growth,
     history,
     hooks,
     mcp,
@@ -58,6 +59,7 @@ def main() -> int:
         )
         figures += waiting_run.run(folder, seconds=10 if quick else waiting_run.WATCHED_SECONDS)
         figures += run_overhead.run(folder, tasks=4 if quick else run_overhead.TASKS)
+        figures += growth.run(folder, tasks=20_000 if quick else growth.FULL_TASKS)
         figures += history.run(folder, reports=64_000 if quick else history.REPORTS)
     show(figures)
     return 0 if all(figure.met for figure in figures) else 1

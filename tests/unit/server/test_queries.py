@@ -157,6 +157,7 @@ STARTS_WITH = {
     "event_with_data": "SEARCH events USING INDEX events_by_report (swarm_id=? AND task_id=?",
     "due_retries": "SEARCH retries USING INDEX retries_by_due_time",
     "landings_to_come": "SEARCH landings USING INDEX landings_to_come",
+    "prune_events": "SEARCH events USING PRIMARY KEY (swarm_id=? AND event_id=?",
     "tasks_with_status": "SEARCH tasks USING INDEX tasks_by_status (swarm_id=? AND status=?",
     "escalated_claims": "SEARCH c USING INDEX claims_open_of_swarm",
     "open_scope_requests": "SEARCH asked USING INDEX scope_requests_open",

@@ -2,13 +2,18 @@
 
 -- name: prune_events
 -- The oldest up to the first that is not old, looking at so many; never the newest: the next id
--- continues from it. What is left has no gaps.
-DELETE FROM events WHERE swarm_id = :swarm_id
-    AND event_id < (SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id)
-    AND event_id < (
-        SELECT coalesce(min(CASE WHEN at_ms >= :before_ms THEN event_id END), max(event_id) + 1)
+-- continues from it. What is left has no gaps. Each is found by its key: a range without a known end
+-- could be read as a whole, with all events of the swarm.
+DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
+    SELECT old.event_id FROM (
+        SELECT event_id FROM events WHERE swarm_id = :swarm_id
+        ORDER BY event_id LIMIT :limit) AS old
+    WHERE old.event_id < (
+        SELECT coalesce(min(CASE WHEN at_ms >= :before_ms OR event_id = (
+                SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id) THEN event_id END),
+            max(event_id) + 1)
         FROM (SELECT event_id, at_ms FROM events WHERE swarm_id = :swarm_id
-            ORDER BY event_id LIMIT :limit) AS oldest);
+            ORDER BY event_id LIMIT :limit) AS oldest));
 
 -- name: delete_task
 DELETE FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
