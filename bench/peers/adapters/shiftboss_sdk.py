@@ -1,4 +1,4 @@
-"""Shiftboss through its own library, `BusWorker`."""
+"""Shiftboss through its own library: `BusProducer` and `BusWorker`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import asyncio
 from bench.peers.adapters.shiftboss_http import server
 from bench.peers.producer import Enqueue, OneByOneAsync
 from bench.peers.records import Kind, record
-from shiftboss import BusWorker
-from shiftboss.client.http_client import HttpClient, ServerRequest
-from shiftboss.client.servers import Servers
+from shiftboss import BusProducer, BusWorker
 
 
 def producer(number: int) -> OneByOneAsync:
     async def connect() -> Enqueue:
-        client = HttpClient(Servers.at(server(number), None, None, None))
-
-        async def enqueue(job: int) -> None:
-            body = {"bead_id": f"job-{job}", "title": "A job", "submit": True}
-            request = ServerRequest(path="/bus/add_task", body=body, members=("bead_id",))
-            await client.send_until_answered(request)
-
-        return enqueue
+        producer = BusProducer(server=server(number))
+        return lambda job: producer.submit(f"job-{job}")
 
     return OneByOneAsync(connect)
 

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from bench.peers.adapters.shiftboss_http import Call, over_http
+import asyncio
+from typing import Final
+
+from bench.peers.adapters.shiftboss_http import server
 from bench.peers.adapters.shiftboss_sdk import work
 from bench.peers.records import Kind, record
+from shiftboss import BusProducer
 
 __all__ = ["producer", "work"]
 
-_TASKS_MAX = 1_000
+# Of one call.
+_TASKS_MAX: Final = 1_000
 
 
 class AllAtOnce:
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, producer: BusProducer) -> None:
+        self._runner = asyncio.Runner()
+        self._producer = producer
 
     def send(self, jobs: range) -> None:
         for job in jobs:
             record(Kind.SENT, job)
+        self._runner.run(self._send(jobs))
+
+    async def _send(self, jobs: range) -> None:
         for first in range(0, len(jobs), _TASKS_MAX):
             part = jobs[first : first + _TASKS_MAX]
-            tasks = [{"bead_id": f"job-{job}", "title": "A job"} for job in part]
-            self._call("add_tasks", {"tasks": tasks, "submit": True})
+            await self._producer.submit_many(f"job-{job}" for job in part)
 
 
 def producer(number: int) -> AllAtOnce:
-    return AllAtOnce(over_http(number))
+    return AllAtOnce(BusProducer(server=server(number)))
