@@ -69,7 +69,7 @@ def watched(chromium: Chromium, project: ShopProject, run: Running) -> Iterator[
         # The test stops the server twice.
         watched.expect(
             "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|"
-            "ERR_EMPTY_RESPONSE"
+            "ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED"
         )
         try:
             yield watched
