@@ -20,6 +20,7 @@ from bench import (
     parked,
     proof,
     run_overhead,
+    sdk,
     throughput,
     verification,
     waiting_agents,
@@ -39,6 +40,7 @@ def main() -> int:
         figures += throughput.run(folder, rounds=2 if quick else throughput.ROUNDS)
         figures += delivery.run(folder)
         figures += bus.run(folder, rounds=1 if quick else bus.ROUNDS)
+        figures += sdk.run(folder, rounds=1 if quick else sdk.ROUNDS)
         figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
         figures += page.run(
             folder,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from shiftboss.agents.agent import ToolHook
 from shiftboss.agents.registry import AGENTS, hook_kinds, hook_of
 from shiftboss.client.errors import error_from_problem, is_problem, parse_json_object
+from shiftboss.client.http_response import BadResponseError, Response
 from shiftboss.evidence.attestations import read_envelope
 from shiftboss.evidence.ci.forge_api import rate_limits, rows
 from shiftboss.evidence.ci.forges import forgejo_tasks
@@ -193,6 +194,12 @@ SOURCES = {"a.py": PYTHON, "a.test.js": JAVASCRIPT, "a_test.go": GO, "a.rs": RUS
 RUNNERS: tuple[RunnerName | None, ...] = ("unittest", "go", "cargo", None)
 
 
+RESPONSES = (
+    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+)
+
+
 class Target(NamedTuple):
     """`parse` may raise `refusals` beside our own errors."""
 
@@ -241,12 +248,25 @@ def _printed(runner: RunnerName | None) -> Callable[[str], object]:
 
 
 def _forge_targets() -> Iterable[Target]:
+    yield Target("client: response", _response, RESPONSES, (BadResponseError,))
     yield Target("forge: runs", _forge_rows, [json.dumps({"workflow_runs": [FORGE_ROW]})])
     yield Target("forge: statuses", _forge_statuses, [json.dumps([STATUS])])
     yield Target("forge: rate limit", _rate_limit, ["60", "Wed, 21 Oct 2026 07:28:00 GMT", "0"])
     for provider in ("github", "forgejo"):
         yield Target(f"webhook: {provider}", _webhook(provider), [json.dumps(WEBHOOK)])
     yield Target("ci workflow", lambda t: parse_workflow("ci.yml", as_bytes(t)), [WORKFLOW])
+
+
+def _response(text: str) -> object:
+    """In pieces, and up to the end of the connection."""
+    response = Response()
+    data = as_bytes(text)
+    for start in range(0, len(data), 7):
+        if not response.is_complete:
+            response.feed(data[start : start + 7])
+    if not response.is_complete:
+        response.feed(b"")
+    return response.content
 
 
 def _loaded(text: str) -> object:
