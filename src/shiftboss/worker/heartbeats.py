@@ -141,8 +141,7 @@ class HeartbeatThread:
         with self._changed:
             self._due[task] = due
             if not self._runs:
-                self._runs = True
-                threading.Thread(target=self._run, name="shiftboss-heartbeats", daemon=True).start()
+                self._start()
             elif due < self._wakes_at:
                 self._changed.notify()
 
@@ -150,7 +149,22 @@ class HeartbeatThread:
         with self._changed:
             self._due.pop(task, None)
 
+    def _start(self) -> None:
+        self._runs = True
+        threading.Thread(target=self._run, name="shiftboss-heartbeats", daemon=True).start()
+
     def _run(self) -> None:
+        try:
+            self._send_due()
+        except BaseException:
+            # `on_lost` is the caller's. Its error must not end the heartbeats of other tasks.
+            with self._changed:
+                self._runs = False
+                if self._due:
+                    self._start()
+            raise
+
+    def _send_due(self) -> None:
         while (task := self._next()) is not None:
             reason = task.send()
             if reason is None or task.is_stopped:

@@ -315,6 +315,29 @@ async def test_heartbeats_continue_while_the_work_blocks_the_event_loop(
         await taken.done()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.requirement("BUS-09")
+async def test_heartbeats_continue_after_a_callback_that_failed(
+    server: RunningServer, client: Client
+) -> None:
+    def fail() -> None:
+        raise ValueError("of the caller")
+
+    submitted(client, "a")
+    async with BusWorker(NAME, server=server.url, heartbeat_seconds=0.05) as worker:
+        tasks = worker.tasks()
+        first = await anext(tasks)
+        first.on_lost = fail
+        ask(client, "reset_worker", worker_name=NAME)
+        await eventually(lambda: first.is_lost, "a heartbeat has learned of it")
+        second = await anext(tasks)
+        before = task(client, "a")["lease_expires_at"]
+        await eventually(
+            lambda: (task(client, "a")["lease_expires_at"] or 0) > before, "it is renewed"
+        )
+        await second.done()
+
+
 @pytest.mark.requirement("BUS-09")
 async def test_the_lease_is_three_heartbeats_long(server: RunningServer, client: Client) -> None:
     submitted(client, "a")
