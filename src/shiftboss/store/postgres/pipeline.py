@@ -46,15 +46,16 @@ class Statement:
         self.tables = frozenset(_TABLE.findall(text))
         self.changes = not text.startswith("SELECT")
         self.deletes = text.startswith("DELETE")
-        self._types = [_INFERRED] * len(self.parameters)
+        self._types: tuple[int, ...] = (_INFERRED,) * len(self.parameters)
 
     def types_of(self, values: Sequence[object]) -> tuple[int, ...]:
         """A value that is missing has the type of those before: no statement of its own."""
-        types = self._types
-        for position, value in enumerate(values):
-            if value is not None:
-                types[position] = _TYPES.get(type(value), _INFERRED)
-        return tuple(types)
+        types = tuple(
+            known if value is None else _TYPES.get(type(value), _INFERRED)
+            for value, known in zip(values, self._types, strict=True)
+        )
+        self._types = types  # at once: connections of other threads use the same statement
+        return types
 
 
 class _Waiting(NamedTuple):
