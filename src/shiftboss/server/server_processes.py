@@ -55,6 +55,7 @@ STEADY_SECONDS: Final = 60.0
 # Longer than a server takes to finish the requests that it has accepted.
 STOP_SECONDS: Final = 20.0
 _READY: Final = b"r"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
 class Place(NamedTuple):
@@ -124,7 +125,7 @@ class _Parent:
         os.set_blocking(self._woken_reader, False)
 
     def run(self) -> Place:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        for number in _SIGNALS:
             signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(self._woken_writer, warn_on_full_buffer=False)
         while self._stopped_at is None or any(child.pid for child in self._children):
@@ -174,18 +175,23 @@ class _Parent:
         reader, writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reader)
-            return self._in_child(child, writer)
-        os.close(writer)
-        child.pid, child.ready, child.is_ready = pid, reader, False
-        child.began_at, child.start_at = now, None
-        return None
+        # A signal waits until this process knows the child, and the child is not this process.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(reader)
+                return self._in_child(child, writer)
+            os.close(writer)
+            child.pid, child.ready, child.is_ready = pid, reader, False
+            child.began_at, child.start_at = now, None
+            return None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
     def _in_child(self, child: _Child, ready: int) -> Place:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         for descriptor in (self._alive_writer, self._woken_reader, self._woken_writer):
             os.close(descriptor)

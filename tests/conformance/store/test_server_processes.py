@@ -16,6 +16,7 @@ import pytest
 
 from tests.client import Client
 from tests.commands import Running, running, shiftboss
+from tests.fork_server import start_python
 from tests.waiting import wait_until
 
 PROCESSES = 2
@@ -128,6 +129,31 @@ def has_ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+# Is told to stop at the moment that its child exists.
+_STOPPED_WHILE_STARTING = """
+import os, signal, sys
+from pathlib import Path
+from shiftboss.server import server_processes
+from shiftboss.server.settings import ServerSettings
+
+server_processes.STOP_SECONDS = 3600.0
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
+folder = Path(sys.argv[1])
+settings = ServerSettings("postgresql:///none", host="127.0.0.1", port=0, state=folder)
+server_processes.one_of_several(settings, 1, print)
+signal.pause()
+"""
+
+
+def test_a_stop_that_comes_while_a_process_is_started_reaches_it(tmp_path: Path) -> None:
+    process = start_python(["-c", _STOPPED_WHILE_STARTING, str(tmp_path)])
+    try:
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (0, b"", b"")
 
 
 def test_a_database_that_cannot_be_used_is_an_error_of_the_whole(tmp_path: Path) -> None:
