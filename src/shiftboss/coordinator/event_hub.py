@@ -111,8 +111,8 @@ class Hub:
         # what it gets.
         self._parked: dict[str, dict[str, dict[ParkedPoll, PollAck | None]]] = {}
         # The workers (with their swarm) that a use case assigned a task because they poll here, and
-        # how the poll that it counted on acknowledges the task.
-        self._reserved_polls: dict[tuple[str, str], PollAck | None] = {}
+        # the poll that it counted on.
+        self._reserved_polls: dict[tuple[str, str], ParkedPoll | None] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._worker_listeners: list[WorkerListener] = []
         self._watcher: Callable[[list[Event]], None] | None = None
@@ -218,14 +218,18 @@ class Hub:
         polls = self._parked.get(swarm_id, {}).get(worker)
         if polls:
             # Of several polls, the last one: the others may be repeats that nobody waits for.
-            acks = list(polls.values())
-            self._reserved_polls[(swarm_id, worker)] = acks[-1] if acks else None
+            parked = list(polls)
+            self._reserved_polls[(swarm_id, worker)] = parked[-1] if parked else None
             return True
         self._reserved_polls.pop((swarm_id, worker), None)
         return False
 
     def reserved_ack(self, swarm_id: str, worker: str) -> PollAck | None:
-        return None if self.closed else self._reserved_polls.get((swarm_id, worker))
+        """How the poll that `reserve_poll` counted on acknowledges what it gets."""
+        poll = self._reserved_polls.get((swarm_id, worker))
+        if self.closed or poll is None:
+            return None
+        return self._parked.get(swarm_id, {}).get(worker, {}).get(poll)
 
     def polling(self, swarm_id: str) -> frozenset[str] | None:
         """The names of the workers whose polls are parked, here or at another server. None if there
@@ -285,9 +289,10 @@ class Hub:
         news = RECHECK if self._is_late(event) or not data.get("received", True) else event
         polls = parked.get(data["worker"], {})
         reserved = self._reserved_polls.get((event.swarm_id, data["worker"]))
-        for poll, ack in polls.items():
-            # An attempt that one poll has started is not for the others.
-            is_for_it = not data.get("acknowledged") or (ack is not None and ack == reserved)
+        for poll in polls:
+            # An attempt that one poll has started is not for the others. One of them may even come
+            # with the report about it: an answer can reach its worker before the event comes here.
+            is_for_it = not data.get("acknowledged") or poll is reserved
             wake(poll, news if is_for_it else RECHECK)
         if not polls and not data.get("received", True):
             self._offer_to_others(event.swarm_id)

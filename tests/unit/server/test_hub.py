@@ -8,6 +8,7 @@ import pytest
 from shiftboss.coordinator import event_hub
 from shiftboss.coordinator.event_hub import RECHECK, Hub
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.rules.tasks.poll_acks import PollAck
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +133,22 @@ async def test_a_promise_is_kept_by_the_last_poll_of_the_worker() -> None:
     third = hub.park("s", "w")
     assert not hub.unpark("s", "w", third)
     assert not hub.parked_workers("s")
+
+
+@pytest.mark.requirement("OWN-19")
+async def test_a_started_attempt_is_for_the_poll_that_was_counted_on_and_for_no_later_one() -> None:
+    hub = Hub()
+    ack = PollAck()
+    counted_on = hub.park("s", "w", ack)
+    assert hub.reserve_poll("s", "w")
+    assert hub.reserved_ack("s", "w") == ack
+    # The worker had its answer before the event came here, and its report about the task polls.
+    later = hub.park("s", "w", ack)
+    kind = EventKind.TASK_ASSIGNED.value
+    started = Event("s", 1, kind, 0, '{"worker":"w","bead_id":"t","acknowledged":true}')
+    hub.publish([started])
+    assert counted_on.result() == started
+    assert later.result() == RECHECK
 
 
 @pytest.mark.requirement("OWN-19")
