@@ -179,12 +179,17 @@ class HttpClient:
         """None for what needs the full client: TLS, a proxy, an unusual path or header."""
         kept = self._kept.get(server)
         if kept is None and server.is_plain:
+            self._close_kept(server.address)  # they have a token that was replaced
             kept = self._kept.setdefault(server, KeptConnections(server.address, server.token))
         return kept if request.is_plain else None
 
-    def _close_kept(self) -> None:
-        for kept in self._kept.values():
-            kept.close()
+    def _close_kept(self, address: str | None = None) -> None:
+        """Those to one address, or all."""
+        for server in list(self._kept):
+            if address in (None, server.address):
+                kept = self._kept.pop(server, None)
+                if kept is not None:
+                    kept.close()
 
     def _read(self, response: AnyResponse, request: ServerRequest) -> ServerReply:
         reply = read_reply(response, *request.members)

@@ -7,11 +7,15 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.kept_connections import KeptConnections
+from shiftboss.client.servers import Servers
+from shiftboss.errors import Unauthorized
 
 LIMITS = httpx2.Timeout(30.0)
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -92,6 +96,22 @@ def test_one_that_the_server_has_closed_is_replaced(
         asyncio.run(post_async(kept))
         assert server.closed.acquire(timeout=30)
     assert (server.connections, server.requests) == (4, 4)
+
+
+def test_those_with_a_token_that_was_replaced_are_closed(
+    server: LittleServer, tmp_path: Path
+) -> None:
+    token_file = tmp_path / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_text("old")
+    servers = Servers.at(server.url, token_file=token_file)
+    client = HttpClient(servers)
+    client.send_blocking(ServerRequest(path="/p"))
+    token_file.write_text("new")
+    servers.note_refused(servers.current, Unauthorized("not accepted"))
+    client.send_blocking(ServerRequest(path="/p"))
+    assert server.closed.acquire(timeout=30)
+    assert server.connections == 2
 
 
 async def _several(kept: KeptConnections) -> None:
