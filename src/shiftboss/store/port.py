@@ -26,7 +26,7 @@ from shiftboss.store.monitoring.measures import Measure, StoreMeasures
 from shiftboss.store.monitoring.port import MonitoringTransaction
 from shiftboss.store.notifications.port import NotificationTransaction
 from shiftboss.store.runs.port import RunTransaction
-from shiftboss.store.transaction_part import NO_PARKED_POLLS, Foreseen, ParkedPolls
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls, Prefetch
 
 T = TypeVar("T")
 
@@ -234,9 +234,9 @@ class Transaction(
     @property
     def epoch_floor(self) -> int: ...
 
-    def foresee(
+    def prefetch(
         self,
-        use: Foreseen,
+        use: Prefetch,
         swarm_id: str,
         task_id: str | None = None,
         **others: str | int | bytes | None,

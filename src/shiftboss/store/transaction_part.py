@@ -21,7 +21,7 @@ Row = Sequence[Any]
 Parameters = Mapping[str, object]
 
 
-class Foreseen(Enum):
+class Prefetch(Enum):
     """Reads that a use case is about to make."""
 
     ADD = auto()
@@ -44,7 +44,7 @@ class Session(Protocol):
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
 
-    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+    def prefetch(self, use: Prefetch, parameters: Parameters) -> None:
         """The reads that will follow may be made together with the next one."""
         ...
 
@@ -161,14 +161,14 @@ class TransactionPart:
         trace_id = None if task is None else trace_id_of(*task)
         self.measurements = (*self.measurements, Measurement(measure, value, label, trace_id))
 
-    def foresee(
+    def prefetch(
         self,
-        use: Foreseen,
+        use: Prefetch,
         swarm_id: str,
         task_id: str | None = None,
         **others: str | int | bytes | None,
     ) -> None:
-        self._session.foresee(use, {"swarm_id": swarm_id, "task_id": task_id, **others})
+        self._session.prefetch(use, {"swarm_id": swarm_id, "task_id": task_id, **others})
 
     def _write(self, query: str, parameters: Parameters) -> None:
         self.wrote = True

@@ -25,7 +25,7 @@ from shiftboss.store.batches import BatchResult, run_batch
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.session import PostgresSession, statements
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 from tests.conformance.store.rows import SWARM, TASK, add_event, assignment, swarm
 
 NOW_MS = 1_767_600_000_000
@@ -150,8 +150,8 @@ def test_what_was_read_ahead_is_what_the_database_says(session: PostgresSession,
     tx = session.transaction()
     tx.take_swarm(SWARM)
     for _ in range(60):
-        for use in (Foreseen.DRAIN, Foreseen.FINISH, Foreseen.QUEUE):
-            tx.foresee(use, SWARM, "t-0", priority=1, report_key=b"key")
+        for use in (Prefetch.DRAIN, Prefetch.FINISH, Prefetch.QUEUE):
+            tx.prefetch(use, SWARM, "t-0", priority=1, report_key=b"key")
         tx.next_task(SWARM)
         for _ in range(3):
             write_something(tx, chance)

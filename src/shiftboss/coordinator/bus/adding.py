@@ -19,13 +19,13 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.tasks.tasks import Task, is_reserved
 from shiftboss.store.port import Transaction
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> AddTaskAnswer:
     """Add a task, which is handed out once it is submitted. A repeat changes nothing."""
     swarm_id = request.swarm_id
-    tx.foresee(Foreseen.ADD, swarm_id, request.bead_id)
+    tx.prefetch(Prefetch.ADD, swarm_id, request.bead_id)
     take_swarm(tx, swarm_id, now_ms)
     task, _ = _put(tx, swarm_id, request, now_ms)
     if not request.submit:

@@ -27,7 +27,7 @@ from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint, next_epoch
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 
 # How many free workers are looked at for one whose poll is parked.
 FREE_WORKERS_MAX: Final = 50
@@ -118,7 +118,7 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
             assign(tx, task, worker, now_ms)
         else:
             _withdraw(tx, task, in_the_way, now_ms)
-        tx.foresee(Foreseen.DRAIN, swarm_id)
+        tx.prefetch(Prefetch.DRAIN, swarm_id)
 
 
 def _withdraw(tx: Transaction, task: Task, overlap: OwnershipOverlap, now_ms: int) -> None:

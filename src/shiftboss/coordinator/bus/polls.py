@@ -34,7 +34,7 @@ from shiftboss.rules.tasks.tasks import (
 )
 from shiftboss.store.monitoring.measures import Measure
 from shiftboss.store.port import Transaction
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 
 
 def make_available(
@@ -59,7 +59,7 @@ def poll(
     an offer that no poll has received. With `ack`, the task is acknowledged here, and delivered
     again to the same poll.
     """
-    tx.foresee(Foreseen.POLL, request.swarm_id, name=request.name)
+    tx.prefetch(Prefetch.POLL, request.swarm_id, name=request.name)
     worker, held, may_have_offers = take_polling_worker(tx, request.swarm_id, request.name)
     assignment = make_available(tx, worker, held, now_ms)
     if assignment is None and may_have_offers:

@@ -46,7 +46,7 @@ from shiftboss.rules.tasks.tasks import (
     was_submitted,
 )
 from shiftboss.store.port import Transaction
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 
 # More swarms with a task of the same id are not listed.
 SWARMS_OF_TASK_MAX = 50
@@ -58,7 +58,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is; the answer says where.
     """
-    tx.foresee(Foreseen.SUBMIT, request.swarm_id, request.bead_id)
+    tx.prefetch(Prefetch.SUBMIT, request.swarm_id, request.bead_id)
     task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status == "active" and held is not None:
@@ -103,7 +103,7 @@ def _queue(tx: Transaction, task: Task, now_ms: int) -> SubmitAnswer:
     if task.queue_number is not None or task.epoch:
         queued = enqueue(tx, task, now_ms)
         return _waiting(tx, queued, tx.queue_position(queued))
-    tx.foresee(Foreseen.QUEUE, task.swarm_id, priority=task.priority)
+    tx.prefetch(Prefetch.QUEUE, task.swarm_id, priority=task.priority)
     ahead = tx.ready_at_or_above(task.swarm_id, task.priority)
     return _waiting(tx, enqueue(tx, task, now_ms), ahead + 1)
 

@@ -61,7 +61,7 @@ from shiftboss.rules.tasks.tasks import (
 )
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction
-from shiftboss.store.transaction_part import Foreseen
+from shiftboss.store.transaction_part import Prefetch
 
 
 def register_worker(
@@ -85,7 +85,7 @@ def register_worker(
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
     """The worker has received the task: its lease starts."""
     report_key = report_digest("ack", key)
-    tx.foresee(Foreseen.REPORT, request.swarm_id, request.bead_id, report_key=report_key)
+    tx.prefetch(Prefetch.REPORT, request.swarm_id, request.bead_id, report_key=report_key)
     worker, held = take_worker(tx, request.swarm_id, request.name)
     started = bus_report(tx, request, report_key)
     if started is None:
@@ -131,7 +131,7 @@ def _start(
 def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer | Claim:
     """For a task with a contract: the claim that has to be verified first."""
     report_key = report_digest("done", key)
-    tx.foresee(Foreseen.FINISH, request.swarm_id, request.bead_id, report_key=report_key)
+    tx.prefetch(Prefetch.FINISH, request.swarm_id, request.bead_id, report_key=report_key)
     task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
     if task.contract_version is not None:
         return _claim(tx, request, key, now_ms)
@@ -214,7 +214,7 @@ def return_task(tx: Transaction, request: ReturnTaskRequest, now_ms: int) -> Tas
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
     """Renew the lease. A worker with a full context is asked for its checkpoint."""
-    tx.foresee(Foreseen.HEARTBEAT, request.swarm_id, request.bead_id)
+    tx.prefetch(Prefetch.HEARTBEAT, request.swarm_id, request.bead_id)
     _, held = take_worker(tx, request.swarm_id, request.name)
     if held is not None:
         check_is_for(held, request.bead_id, request.epoch)

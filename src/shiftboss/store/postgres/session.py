@@ -13,17 +13,17 @@ from psycopg.pq.abc import PGresult
 
 from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
-from shiftboss.store.postgres.foreseen import ForeseenRows, ReadAhead
 from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.notifications import event_payloads, settings_payload
 from shiftboss.store.postgres.pipeline import Pipeline, Statement
+from shiftboss.store.postgres.prefetch import PrefetchedRows, ReadAhead
 from shiftboss.store.queries import load_queries, percent_style, schema_mismatch
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import (
     NO_PARKED_POLLS,
-    Foreseen,
     Parameters,
     ParkedPolls,
+    Prefetch,
     Row,
 )
 
@@ -88,7 +88,7 @@ class PostgresSession:
         self._connection = connection
         self.pipeline = Pipeline(connection)
         self._statements = statements()
-        self._ahead = ForeseenRows(self._statements)
+        self._ahead = PrefetchedRows(self._statements)
         self._node = node
         self._channel = channel
         self._polls = polls
@@ -134,9 +134,9 @@ class PostgresSession:
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
         return self._fetch(query, parameters)
 
-    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+    def prefetch(self, use: Prefetch, parameters: Parameters) -> None:
         if self._sends_later:
-            self._ahead.foresee(use, parameters)
+            self._ahead.prefetch(use, parameters)
 
     def execute(self, query: str, parameters: Parameters) -> int:
         self._ahead.forget_changed(query, parameters)
@@ -265,7 +265,7 @@ class PostgresSession:
         self.pipeline.add(self._statements[query], parameters)
         ahead = self._ahead.send(self.pipeline, query, parameters)
         try:
-            held, last_event, found, *foreseen = self.pipeline.flush()[hold:]
+            held, last_event, found, *prefetched = self.pipeline.flush()[hold:]
         except psycopg.errors.LockNotAvailable:
             if self.pipeline.failed == hold:
                 self._locked.add(swarm_id)
@@ -273,7 +273,7 @@ class PostgresSession:
         if held.ntuples:
             self._held.add(swarm_id)
             self._event_ids[swarm_id] = self.pipeline.rows(last_event)[0][0] or 0
-            self._keep(ahead, foreseen)
+            self._keep(ahead, prefetched)
         return self.pipeline.rows(found)
 
     def _fetch(self, query: str, parameters: Parameters) -> list[Row]:
@@ -284,8 +284,8 @@ class PostgresSession:
             self._ahead.forget_changed(query, parameters)
         number = self.pipeline.add(self._statements[query], parameters)
         ahead = self._ahead.send(self.pipeline, query, parameters)
-        result, *foreseen = self.pipeline.flush()[number:]
-        self._keep(ahead, foreseen)
+        result, *prefetched = self.pipeline.flush()[number:]
+        self._keep(ahead, prefetched)
         return self.pipeline.rows(result)
 
     def _next_queue_number(self, parameters: Parameters) -> int:

@@ -29,9 +29,9 @@ from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import (
     NO_PARKED_POLLS,
-    Foreseen,
     Parameters,
     ParkedPolls,
+    Prefetch,
     Row,
 )
 
@@ -184,7 +184,7 @@ class SqliteSession:
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
         return self._execute(query, parameters).fetchall()
 
-    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+    def prefetch(self, use: Prefetch, parameters: Parameters) -> None:
         """A read of a file costs no round trip."""
 
     def execute(self, query: str, parameters: Parameters) -> int:

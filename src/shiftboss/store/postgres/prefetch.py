@@ -1,6 +1,6 @@
 """What a use case is about to read, fetched together with the lock of its swarm.
 
-A use case says what it is (`Foreseen`), and its further reads go in the round trip of the first.
+A use case says what it is (`Prefetch`), and its further reads go in the round trip of the first.
 The rows are kept until the transaction ends, or changes a table that they were read from. Nobody
 else changes them: the transaction holds the swarm.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from shiftboss.store.postgres.pipeline import Pipeline, Statement
-from shiftboss.store.transaction_part import Foreseen, Parameters, Row
+from shiftboss.store.transaction_part import Parameters, Prefetch, Row
 
 # The columns of `free_workers`.
 _WORKER: Final = (
@@ -25,27 +25,27 @@ _WORKER: Final = (
 _ONE: Final[Parameters] = {"limit": 1}
 _NOTHING: Final[Parameters] = {}
 # The queries, and those of their parameters that are always the same.
-_READS: Final[Mapping[Foreseen, Mapping[str, Parameters]]] = {
-    Foreseen.ADD: {"task": _NOTHING, "dependencies": _NOTHING, "holds_of_task": _NOTHING},
-    Foreseen.SUBMIT: {"holds_of_task": _NOTHING, "free_workers": _ONE},
-    Foreseen.REPORT: {"event_of_report": _NOTHING},
-    Foreseen.FINISH: {
+_READS: Final[Mapping[Prefetch, Mapping[str, Parameters]]] = {
+    Prefetch.ADD: {"task": _NOTHING, "dependencies": _NOTHING, "holds_of_task": _NOTHING},
+    Prefetch.SUBMIT: {"holds_of_task": _NOTHING, "free_workers": _ONE},
+    Prefetch.REPORT: {"event_of_report": _NOTHING},
+    Prefetch.FINISH: {
         "event_of_report": _NOTHING,
         "dependents": _NOTHING,
         "next_task": _NOTHING,
         "free_workers": _ONE,
     },
-    Foreseen.QUEUE: {"last_queue_number": _NOTHING, "ready_at_or_above": _NOTHING},
-    Foreseen.POLL: {"task_of_worker": _NOTHING},
-    Foreseen.HEARTBEAT: {"holds_of_task": _NOTHING},
-    Foreseen.DRAIN: {"next_task": _NOTHING, "free_workers": _ONE},
+    Prefetch.QUEUE: {"last_queue_number": _NOTHING, "ready_at_or_above": _NOTHING},
+    Prefetch.POLL: {"task_of_worker": _NOTHING},
+    Prefetch.HEARTBEAT: {"holds_of_task": _NOTHING},
+    Prefetch.DRAIN: {"next_task": _NOTHING, "free_workers": _ONE},
 }
 
 # A query with its parameters, in their order.
 ReadAhead = tuple[str, tuple[object, ...]]
 
 
-class ForeseenRows:
+class PrefetchedRows:
     """The rows that one transaction has read ahead."""
 
     def __init__(self, statements: Mapping[str, Statement]) -> None:
@@ -57,7 +57,7 @@ class ForeseenRows:
         self._wanted.clear()
         self._known.clear()
 
-    def foresee(self, use: Foreseen, parameters: Parameters) -> None:
+    def prefetch(self, use: Prefetch, parameters: Parameters) -> None:
         """Reads with a parameter that the use case does not have are left out."""
         for query, fixed in _READS[use].items():
             known = {**parameters, **fixed}
@@ -69,7 +69,7 @@ class ForeseenRows:
         return self._known.get(self._key(query, parameters)) if self._known else None
 
     def send(self, pipeline: Pipeline, query: str, parameters: Parameters) -> list[ReadAhead]:
-        """Add what was foreseen, and is not known yet, to the next round trip, that of `query`."""
+        """Add what is wanted, and not known yet, to the next round trip, that of `query`."""
         if not self._wanted:
             return []
         wanted, self._wanted = self._wanted, {}
