@@ -62,7 +62,7 @@ from shiftboss.server.reloading import (
     TokenReload,
     has_terminal,
 )
-from shiftboss.server.server_processes import Place
+from shiftboss.server.server_processes import ServingProcess
 from shiftboss.server.settings import CannotStart, ServerSettings
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.opening import store_at
@@ -142,7 +142,7 @@ def serve(
     reloads: Mapping[str, Reload] | None = None,
     on_login_link: Callable[[str], None] | None = None,
     login_swarm: str | None = None,
-    place: Place | None = None,
+    process: ServingProcess | None = None,
 ) -> None:
     """Serve until a signal arrives. `on_listening` gets the address once it can be reached, then
     `on_login_link` a link by which the operator logs in to the page, which shows
@@ -154,13 +154,13 @@ def serve(
     make_state_folder(settings.state_folder)
     # Beside the database, where commands look for both.
     folder = make_state_folder(settings.database_folder or settings.state_folder)
-    sockets = [listen(settings)] if place is None else [place.own, place.shared]
+    sockets = [listen(settings)] if process is None else [process.own, process.shared]
     host, port = sockets[0].getsockname()[:2]
     address = address_of(host, port, certificates)
     local_address = local_address_of(host, port, certificates)
     app = _app(settings, certificates, forwarding, address, local_address)
-    if place is not None:
-        app.started_at = place.started_at
+    if process is not None:
+        app.started_at = process.started_at
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
     config = _config(settings, app, serving)
@@ -168,15 +168,15 @@ def serve(
     record = ServerRecord(local_address, os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end. One of several does not
     # announce itself: the process that started it does.
-    remove_record = partial(remove_server_file, folder, record) if place is None else _nothing
+    remove_record = partial(remove_server_file, folder, record) if process is None else _nothing
     server = _Server(config, app, serving, all_reloads, remove_record)
 
     def announce() -> None:
-        if place is None:
+        if process is None:
             note_record(folder, record)
             on_listening(address)
         else:
-            place.on_ready()
+            process.on_ready()
         if on_login_link is not None:
             server.keep(_tell_login_link(app, on_login_link, login_swarm))
         warn_about_credentials(app.coordinator.active_policy)
@@ -189,14 +189,19 @@ def serve(
     app.coordinator.presence.on_outdated = give_up
     app.on_started = announce
     try:
+        _run_until_stopped(server, app, sockets)
+    finally:
+        remove_record()
+        log.info("stopped serving on %s", address)
+
+
+def _run_until_stopped(server: _Server, app: App, sockets: list[socket.socket]) -> None:
+    try:
         server.run(sockets=sockets)
     except SystemExit:
         # uvicorn exits like this when the application did not start. The application knows why.
         if app.start_error is None:
             raise
-    finally:
-        remove_record()
-        log.info("stopped serving on %s", address)
     if app.start_error is not None:
         raise app.start_error
 

@@ -58,8 +58,8 @@ _READY: Final = b"r"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
-class Place(NamedTuple):
-    """One of several server processes, and what it listens on. `started_at` is that of all."""
+class ServingProcess(NamedTuple):
+    """One of several, and what it listens on. `started_at` is that of all."""
 
     number: int
     shared: socket.socket
@@ -84,7 +84,7 @@ class _Child:
 
 def one_of_several(
     settings: ServerSettings, count: int, on_listening: Callable[[str], None]
-) -> Place:
+) -> ServingProcess:
     """Returns in each of the server processes. The process that starts them ends here. Call it
     before other threads are started."""
     if not is_postgres(settings.database):
@@ -124,14 +124,14 @@ class _Parent:
         os.set_blocking(self._woken_writer, False)
         os.set_blocking(self._woken_reader, False)
 
-    def run(self) -> Place:
+    def run(self) -> ServingProcess:
         for number in _SIGNALS:
             signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(self._woken_writer, warn_on_full_buffer=False)
         while self._stopped_at is None or any(child.pid for child in self._children):
-            place = self._start_due()
-            if place is not None:
-                return place
+            started = self._start_due()
+            if started is not None:
+                return started
             self._wait()
             self._reap()
         remove_server_file(self._folder, self._record)
@@ -158,7 +158,7 @@ class _Parent:
                 with suppress(ProcessLookupError):
                     os.kill(child.pid, number)
 
-    def _start_due(self) -> Place | None:
+    def _start_due(self) -> ServingProcess | None:
         """The first alone: it migrates the database, and says what is wrong with the settings."""
         if self._stopped_at is not None:
             return None
@@ -166,12 +166,12 @@ class _Parent:
         for child in self._children:
             is_due = child.start_at is not None and child.start_at <= now
             if is_due and (child.number == 1 or self._is_announced):
-                place = self._start(child, now)
-                if place is not None:
-                    return place
+                started = self._start(child, now)
+                if started is not None:
+                    return started
         return None
 
-    def _start(self, child: _Child, now: float) -> Place | None:
+    def _start(self, child: _Child, now: float) -> ServingProcess | None:
         reader, writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -189,7 +189,7 @@ class _Parent:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
-    def _in_child(self, child: _Child, ready: int) -> Place:
+    def _in_child(self, child: _Child, ready: int) -> ServingProcess:
         signal.set_wakeup_fd(-1)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -207,7 +207,7 @@ class _Parent:
             os.write(ready, _READY)
             os.close(ready)
 
-        return Place(child.number, child.shared, child.own, self._started_at, on_ready)
+        return ServingProcess(child.number, child.shared, child.own, self._started_at, on_ready)
 
     def _wait(self) -> None:
         """Until a signal came, a child is ready, or one has to be started or killed."""

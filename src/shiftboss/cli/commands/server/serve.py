@@ -76,7 +76,7 @@ from shiftboss.system.loopback import is_loopback
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shiftboss.server.server_processes import Place
+    from shiftboss.server.server_processes import ServingProcess
     from shiftboss.server.settings import ServerSettings
     from shiftboss.system.logs import LogSettings
 
@@ -180,15 +180,15 @@ def serve(
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     announce = _announce_json if as_json else _announce
-    place = None
+    process = None
     if logs is None:
-        place = _one_of_several(settings, workers, announce, log_settings)
-        logs = start_logs(log_settings._replace(process=place.number))
+        process = _one_of_several(settings, workers, announce, log_settings)
+        logs = start_logs(log_settings._replace(process=process.number))
     log_reload = LogReload(logs, settings.state_folder, log_level.value)
     # A journal or a file is read by others: the link is for the person at the terminal.
-    shows_link = not as_json and sys.stdout.isatty() and (place is None or place.number == 1)
+    shows_link = not as_json and sys.stdout.isatty() and (process is None or process.number == 1)
     on_login_link = _show_link if shows_link else None
-    run(settings, announce, {"log level": log_reload}, on_login_link, place=place)
+    run(settings, announce, {"log level": log_reload}, on_login_link, process=process)
 
 
 def _one_of_several(
@@ -196,14 +196,14 @@ def _one_of_several(
     count: int,
     announce: Callable[[str], None],
     log_settings: LogSettings,
-) -> Place:
+) -> ServingProcess:
     from shiftboss.server.server_processes import one_of_several
     from shiftboss.system.logs import start_plain_logs, stop_plain_logs
 
     start_plain_logs(log_settings)
-    place = one_of_several(settings, count, announce)
+    process = one_of_several(settings, count, announce)
     stop_plain_logs()
-    return place
+    return process
 
 
 def _tell_of_inherited_token() -> None:
