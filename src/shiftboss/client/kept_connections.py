@@ -1,8 +1,8 @@
 """Connections that are kept between the requests of a client, for plain HTTP without a proxy.
 
 One request is one write and mostly one read on a socket. A connection belongs to the process that
-opened it, and is in use by one request at a time; whoever finds none that is free opens another. A
-request that was given up closes its connection, because its reply may still come.
+opened it, and is in use by one request at a time; a request that finds none free opens another. One
+that was given up closes its connection, because its reply may still come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RECEIVED_AT_ONCE: Final = 64 * 1024
 
 
 class _Socket(socket.socket):
-    """Closed with its client: nobody has to tell it that the event loop has ended."""
+    """Closed with its client, which needs no notice that its event loop has ended."""
 
     def __del__(self) -> None:
         self.close()

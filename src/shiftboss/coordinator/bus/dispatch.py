@@ -239,7 +239,8 @@ def add_started(
     now_ms: int,
     further: dict[str, object] | None = None,
 ) -> None:
-    """The start belongs to who polled, whoever's request handed the task out."""
+    """The actor of the start is the one that polled, not the one whose request handed the task
+    out."""
     caller, tx.actor = tx.actor, ack.actor
     tx.add_event(
         held.swarm_id,

@@ -100,8 +100,8 @@ class WaitingPolls:
         key: str | None,
         ends_at: float,
     ) -> T | E:
-        """The report is committed before anything waits. Whoever repeats it with its key has it
-        counted once, and waits for the same task."""
+        """The report is committed before anything waits. A repeat with the same key counts as the
+        same report, and waits for the same task."""
         poll, ack = _poll_of(request), _ack_of(request, key)
         ended: list[E] = []
 

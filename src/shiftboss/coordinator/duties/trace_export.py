@@ -74,7 +74,7 @@ class TraceExport(Timer):
         self._swarms: dict[str, _Swarm] = {}
         self._pending: dict[str, None] = {}
         self._is_running = False
-        self._must_look = True
+        self._must_catch_up = True
         self._pause_seconds = 0.0
         self._held_since_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +83,7 @@ class TraceExport(Timer):
 
     def _note(self, event: Event) -> None:
         if not self._is_running:
-            return  # another server exports them, or will look in the store when it starts
+            return  # another server exports them, or will find them in the store when it starts
         self._pending[event.swarm_id] = None
         if not self._pause_seconds:  # otherwise a later try is set already
             self._wake_later(self._sink.delay_seconds)
@@ -98,11 +98,11 @@ class TraceExport(Timer):
 
     def catch_up(self) -> None:
         """Events of other servers may have been missed."""
-        self._must_look = True
+        self._must_catch_up = True
         self.wake()
 
     async def run(self) -> None:
-        self._is_running = self._must_look = True
+        self._is_running = self._must_catch_up = True
         self._swarms.clear()  # another server may have exported meanwhile
         try:
             await super().run()
@@ -117,7 +117,7 @@ class TraceExport(Timer):
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 # Also for what the last requests have led to, when the duty had ended.
-                self._must_look = True
+                self._must_catch_up = True
                 await self.act(self.clock())
         except TimeoutError:
             log.warning("some spans will be exported by the next server")
@@ -128,12 +128,12 @@ class TraceExport(Timer):
         self._sink.close()
 
     async def act(self, now_ms: int) -> None:
-        if self._must_look:
-            self._must_look = False
+        if self._must_catch_up:
+            self._must_catch_up = False
             try:
-                await self._look()
+                await self._note_pending()
             except BaseException:
-                self._must_look = True
+                self._must_catch_up = True
                 raise
         for swarm_id in list(self._pending):
             del self._pending[swarm_id]
@@ -150,7 +150,7 @@ class TraceExport(Timer):
     async def next_at_ms(self) -> int | None:
         return None
 
-    async def _look(self) -> None:
+    async def _note_pending(self) -> None:
         """What was not exported. Traces that are turned on begin with what happens from then on:
         what was done before would only flood the collector."""
         now_ms = self.clock()

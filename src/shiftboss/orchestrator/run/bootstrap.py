@@ -99,7 +99,7 @@ async def land_plan(options: RunOptions, tasks: Collection[str], progress: Progr
 
 
 def _log_progress(bead_id: str, text: str) -> None:
-    """For whoever collects logs; people read run.log."""
+    """For programs that collect logs; people read run.log."""
     log.info("%s", text, extra={"facts": {"task": bead_id} if bead_id else {}})
 
 

@@ -1,7 +1,7 @@
 """The spans of the tasks of a swarm, from its events: each is made by the event that ends it.
 
 The same events always give the same spans, with the same ids. So a server can make them after the
-commit, another server can make them again after a crash, and whoever collects them gets one trace.
+commit, another server can make them again after a crash, and a collector gets one trace.
 Events that are not there, because they are too old, leave spans out and break nothing.
 """
 
