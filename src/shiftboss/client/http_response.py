@@ -44,7 +44,9 @@ class Response:
         self.is_complete = False
         # Whether another request may follow on the connection.
         self.keeps_open = False
-        self._buffer = b""
+        # What was received and not read yet. Nothing is copied again with every piece.
+        self._buffer = bytearray()
+        self._chunks = bytearray()
         self._length: int | None = None
         self._in_chunks = False
         self._has_head = False
@@ -59,7 +61,7 @@ class Response:
 
     def feed(self, data: bytes) -> None:
         """`data` is what was received, empty at the end of the connection."""
-        self._buffer = self._buffer + data if self._buffer else data
+        self._buffer += data
         if not self._has_head:
             self._read_head()
         if self._has_head:
@@ -69,19 +71,21 @@ class Response:
 
     def _read_head(self) -> None:
         while not self._has_head:
-            head, separator, rest = self._buffer.partition(b"\r\n\r\n")
-            if len(head) > HEAD_BYTES_MAX:
+            end = self._buffer.find(b"\r\n\r\n")
+            if (len(self._buffer) if end < 0 else end) > HEAD_BYTES_MAX:
                 raise BadResponseError("the head of the reply is too long")
-            if not separator:
+            if end < 0:
                 return
-            self._buffer = rest
-            self._parse_head(head.decode("latin-1"))
+            head = self._buffer[:end].decode("latin-1")
+            del self._buffer[: end + 4]
+            self._parse_head(head)
 
     def _parse_head(self, head: str) -> None:
         first, *lines = head.split("\r\n")
         version, _, rest = first.partition(" ")
         status = rest[:3]
-        if version not in ("HTTP/1.1", "HTTP/1.0") or not (status.isascii() and status.isdigit()):
+        is_number = len(status) == 3 and status.isascii() and status.isdigit()
+        if version not in ("HTTP/1.1", "HTTP/1.0") or not is_number:
             raise BadResponseError("the reply is not HTTP/1.1")
         self.status_code = int(status)
         if 100 <= self.status_code < 200:
@@ -94,7 +98,8 @@ class Response:
                 raise BadResponseError("a header of the reply is malformed")
             if name == "content-length" and headers.get(name, value) != value:
                 raise BadResponseError("the reply has two lengths")
-            headers[name] = value
+            is_repeated = name in headers and name != "content-length"
+            headers[name] = f"{headers[name]}, {value}" if is_repeated else value
         self.headers = headers
         self._has_head = True
         self._understand(version)
@@ -112,12 +117,12 @@ class Response:
         if self.status_code in (204, 304):
             self._length = 0
         elif length is not None and not self._in_chunks:
-            if not (length.isascii() and length.isdigit()) or int(length) > BODY_BYTES_MAX:
-                raise BadResponseError("the length of the reply is not possible")
-            self._length = int(length)
+            self._length = _length_of(length)
         has_end = self._in_chunks or self._length is not None
         closes = "close" in headers.get("connection", "").lower()
-        self.keeps_open = version == "HTTP/1.1" and has_end and not closes
+        # With two ends, a proxy may take what is left of one reply for the next.
+        has_two_ends = self._in_chunks and length is not None
+        self.keeps_open = version == "HTTP/1.1" and has_end and not closes and not has_two_ends
 
     def _read_body(self, *, at_end: bool) -> None:
         if self._in_chunks:
@@ -128,35 +133,45 @@ class Response:
             self.is_complete = len(self._buffer) >= self._length
             # Bytes that nobody asked for: the connection cannot be used again.
             self.keeps_open &= len(self._buffer) <= self._length
-        if len(self._buffer) + len(self.content) > BODY_BYTES_MAX:
+        if len(self._buffer) + len(self._chunks) > BODY_BYTES_MAX:
             raise BadResponseError("the reply is too long")
-        if self.is_complete and not self._in_chunks:
-            self.content = self._buffer[: self._length]
+        if self.is_complete:
+            self.content = bytes(self._chunks if self._in_chunks else self._buffer[: self._length])
 
     def _read_chunks(self) -> None:
-        while not self.is_complete:
-            line, separator, rest = self._buffer.partition(b"\r\n")
-            if not separator:
-                if len(line) > _CHUNK_LINE_MAX:
-                    raise BadResponseError("a chunk of the reply is malformed")
-                return
-            size = _size_of(line)
+        buffer = self._buffer
+        position = 0
+        while (end := buffer.find(b"\r\n", position)) >= 0:
+            size = _size_of(bytes(buffer[position:end]))
             if size == 0:
-                # Trailers say nothing that is needed here.
-                self.is_complete = rest.startswith(b"\r\n") or b"\r\n\r\n" in rest
-                if self.is_complete:
-                    self.keeps_open &= rest == b"\r\n"
-                if len(rest) > HEAD_BYTES_MAX:
-                    raise BadResponseError("the trailers of the reply are too long")
-                return
-            if len(rest) < size + 2:
-                return
-            if rest[size : size + 2] != b"\r\n":
+                self._read_trailers(bytes(buffer[end + 2 :]))
+                break
+            chunk_end = end + 2 + size
+            if len(buffer) < chunk_end + 2:
+                break
+            if buffer[chunk_end : chunk_end + 2] != b"\r\n":
                 raise BadResponseError("a chunk of the reply is malformed")
-            self.content += rest[:size]
-            self._buffer = rest[size + 2 :]
-            if len(self.content) > BODY_BYTES_MAX:
-                raise BadResponseError("the reply is too long")
+            self._chunks += buffer[end + 2 : chunk_end]
+            position = chunk_end + 2
+        del buffer[:position]
+        if end < 0 and len(buffer) > _CHUNK_LINE_MAX:
+            raise BadResponseError("a chunk of the reply is malformed")
+
+    def _read_trailers(self, rest: bytes) -> None:
+        """They say nothing that is needed here."""
+        self.is_complete = rest.startswith(b"\r\n") or b"\r\n\r\n" in rest
+        if self.is_complete:
+            self.keeps_open &= rest == b"\r\n"
+        if len(rest) > HEAD_BYTES_MAX:
+            raise BadResponseError("the trailers of the reply are too long")
+
+
+def _length_of(digits: str) -> int:
+    # Python refuses to convert thousands of digits.
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20
+    if not is_number or int(digits) > BODY_BYTES_MAX:
+        raise BadResponseError("the length of the reply is not possible")
+    return int(digits)
 
 
 def _size_of(line: bytes) -> int:

@@ -22,6 +22,8 @@ from shiftboss.client.http_response import BadResponseError, Response, request_b
 # More than these are closed when they are no longer in use.
 IDLE_CONNECTIONS_MAX: Final = 8
 _RECEIVED_AT_ONCE: Final = 64 * 1024
+# A name that cannot be one in the DNS is a UnicodeError.
+_NO_ADDRESS: Final = (OSError, UnicodeError)
 
 
 class _Socket(socket.socket):
@@ -121,7 +123,7 @@ class KeptConnections:
         response = Response()
         try:
             return await self._on(kept, message, limits, response)
-        except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+        except (httpx2.ReadError, httpx2.RemoteProtocolError):
             if response.has_begun or not is_repeatable:
                 raise
             return None
@@ -144,8 +146,8 @@ class KeptConnections:
                         return connection
         except TimeoutError as late:
             raise httpx2.ConnectTimeout("") from late
-        except OSError as failed:
-            error = failed
+        except _NO_ADDRESS as failed:
+            raise httpx2.ConnectError(str(failed)) from failed
         raise httpx2.ConnectError(str(error)) from error
 
     async def _on(
@@ -170,12 +172,14 @@ class KeptConnections:
         return response
 
     async def _write(self, connection: _Connection, message: bytes, limits: httpx2.Timeout) -> None:
+        """A server that does not want all of a request may have said why before it closed the
+        connection. If it has not, reading fails as well."""
         try:
             sent = connection.socket.send(message)
         except BlockingIOError:
             sent = 0
-        except OSError as failed:
-            raise httpx2.WriteError(str(failed)) from failed
+        except OSError:
+            return
         if sent == len(message):
             return
         try:
@@ -183,8 +187,8 @@ class KeptConnections:
                 await asyncio.get_running_loop().sock_sendall(connection.socket, message[sent:])
         except TimeoutError as late:
             raise httpx2.WriteTimeout("") from late
-        except OSError as failed:
-            raise httpx2.WriteError(str(failed)) from failed
+        except OSError:
+            return
 
     # -- on a thread
 
@@ -203,14 +207,14 @@ class KeptConnections:
             response = Response()
             try:
                 return self._on_blocking(kept, message, limits, response)
-            except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+            except (httpx2.ReadError, httpx2.RemoteProtocolError):
                 if response.has_begun or not is_repeatable:
                     raise
         try:
             opened = socket.create_connection(self._place, limits.connect)
         except TimeoutError as late:
             raise httpx2.ConnectTimeout("") from late
-        except OSError as failed:
+        except _NO_ADDRESS as failed:
             raise httpx2.ConnectError(str(failed)) from failed
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = _Connection(_Socket(fileno=opened.detach()))
@@ -225,8 +229,8 @@ class KeptConnections:
                 connection.socket.sendall(message)
             except TimeoutError as late:
                 raise httpx2.WriteTimeout("") from late
-            except OSError as failed:
-                raise httpx2.WriteError(str(failed)) from failed
+            except OSError:
+                pass  # as in `_write`
             connection.socket.settimeout(limits.read)
             while not response.is_complete:
                 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +22,8 @@ from shiftboss.system.loopback import is_loopback
 from shiftboss.system.tls import client_context
 
 TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0)
+# Anything else has to be encoded first: a space in the path would end it.
+_SENT_AS_IT_IS: Final = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Server:
         """Whether requests go to the address itself, unencrypted: no proxy stands between."""
         address = urlsplit(self.address)
         has_user = address.username is not None or address.password is not None
-        return address.scheme == "http" and not has_user and (self._is_local or not getproxies())
+        can_be_sent = _SENT_AS_IT_IS.fullmatch(self.address) is not None and not has_user
+        return address.scheme == "http" and can_be_sent and (self._is_local or not getproxies())
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(**self._options())

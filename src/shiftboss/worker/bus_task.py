@@ -42,7 +42,9 @@ def failure_reason(error: BaseException | None) -> str:
     """The reason that is reported for a task whose loop an error has left."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return LEFT_WITHOUT_RESULT
-    return f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_CHARACTERS_MAX]
+    reason = f"{type(error).__name__}: {error}".replace("\0", "")
+    # The name of a file may contain what UTF-8 cannot.
+    return reason.encode(errors="backslashreplace").decode()[:REASON_CHARACTERS_MAX]
 
 
 class BusTask(MilestoneReports):
@@ -263,7 +265,7 @@ class BusTask(MilestoneReports):
             if not combined.is_refused(error):
                 raise
             answer = await self._call_report(name, further, limits)
-        combined.keep(answer.get("next"))
+        combined.keep(answer.get("next"), self._keys[name])
         return answer
 
     async def _call_report(

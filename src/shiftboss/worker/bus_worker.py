@@ -62,13 +62,18 @@ class BusWorker:
         self.swarm_id = request.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
         self._client = BusClient(Servers.at(server, token, token_file, ca), request.swarm_id)
+        self._combined = CombinedCalls(self._heartbeat_seconds)
         self._is_managed = False
         self._sessions: list[BusSession] = []
 
     def tasks(self) -> Tasks:
         """Tasks without end. Dropping the returned iterator means leaving the loop."""
         session = BusSession(
-            self._client, self.name, self._heartbeat_seconds, managed=self._is_managed
+            self._client,
+            self.name,
+            self._heartbeat_seconds,
+            managed=self._is_managed,
+            combined=self._combined,
         )
         if self._is_managed:
             self._sessions.append(session)
@@ -122,6 +127,7 @@ class BusSession:
         *,
         managed: bool,
         heartbeats: StartHeartbeats = TaskHeartbeats,
+        combined: CombinedCalls | None = None,
     ) -> None:
         self._client = client
         self._worker = worker
@@ -129,7 +135,7 @@ class BusSession:
         self._is_managed = managed
         self._start_heartbeats = heartbeats
         self._registered = False
-        self._combined = CombinedCalls(heartbeat_seconds)
+        self._combined = combined or CombinedCalls(heartbeat_seconds)
         self._offered: BusTask | None = None
         self._held: BusTask | None = None
         self._last: tuple[str, int] | None = None
@@ -178,7 +184,7 @@ class BusSession:
             await left.return_unstarted()
 
     def _taken_along(self) -> BusTask | None:
-        polled, _ = self._combined.take()
+        polled = self._combined.leave()
         return None if polled is None else self._task(polled["task"])
 
     async def _settle(self, reason: str) -> None:
@@ -192,8 +198,8 @@ class BusSession:
             await self._client.call("register_worker", {"name": self._worker})
             self._registered = True
         elif self._offered is None:
-            polled, is_fresh = self._combined.take()
-            await self._receive(await self._poll() if polled is None else polled, is_fresh)
+            polled = self._combined.take()
+            await self._receive(await self._poll() if polled is None else polled)
         else:
             await self._acknowledge(self._offered)
 
@@ -209,7 +215,7 @@ class BusSession:
             self._combined.note_delivery()
         return polled
 
-    async def _receive(self, polled: dict[str, Any], is_fresh: bool) -> None:
+    async def _receive(self, polled: dict[str, Any]) -> None:
         delivery = polled["task"]
         if delivery is None:
             return
@@ -220,7 +226,7 @@ class BusSession:
         if not polled.get("acknowledged"):
             self._offered = task
             return
-        task.begin(lease_runs=is_fresh)
+        task.begin(lease_runs=True)
         self._hold(task)
 
     def _task(self, delivery: dict[str, Any]) -> BusTask:

@@ -16,19 +16,20 @@ from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.worker.heartbeats import lease_seconds
 
 _MEMBERS: Final = frozenset({"poll", "ack", "lease_seconds", "timeout_ms"})
-# A task that waited for so long before its worker took it needs a heartbeat at once.
+# A task that waited longer for its worker may be lost: the same poll is sent again.
 FRESH_SECONDS: Final = 1.0
 
 
 class CombinedCalls:
-    """For the session of one worker."""
+    """Of one worker. Its sessions share them: one may take what another has left."""
 
     def __init__(self, heartbeat_seconds: float) -> None:
         self._lease = {"ack": True, "lease_seconds": lease_seconds(heartbeat_seconds)}
         self._is_understood = True
         # A poll keeps its key until it has brought a task: the answer may have been lost.
         self._poll_key = new_idempotency_key()
-        self._next: tuple[dict[str, Any], float] | None = None
+        # What a report has brought along, the key of that report, and when it came.
+        self._next: tuple[dict[str, Any], str, float] | None = None
 
     def poll(self, worker: str) -> tuple[dict[str, object], str | None]:
         """The members and the key of a poll."""
@@ -55,16 +56,25 @@ class CombinedCalls:
         """The poll has brought its task; the next one is another poll."""
         self._poll_key = new_idempotency_key()
 
-    def keep(self, polled: dict[str, Any] | None) -> None:
-        """What a report has brought along."""
+    def keep(self, polled: dict[str, Any] | None, key: str) -> None:
+        """What the report with this key has brought along."""
         if polled is not None and polled.get("task") is not None:
             self.note_delivery()
-            self._next = (polled, time.monotonic())
+            self._next = (polled, key, time.monotonic())
 
-    def take(self) -> tuple[dict[str, Any] | None, bool]:
-        """What the last report has brought along, and whether that was just now."""
+    def take(self) -> dict[str, Any] | None:
+        """What the last report has brought along just now. If that was a while ago, the next poll
+        asks for it again: it gets the same attempt with its whole lease, or another task."""
         kept, self._next = self._next, None
         if kept is None:
-            return None, True
-        polled, since = kept
-        return polled, time.monotonic() - since < FRESH_SECONDS
+            return None
+        polled, key, came_at = kept
+        if time.monotonic() - came_at < FRESH_SECONDS:
+            return polled
+        self._poll_key = key
+        return None
+
+    def leave(self) -> dict[str, Any] | None:
+        """What the last report has brought along, and nobody takes."""
+        kept, self._next = self._next, None
+        return None if kept is None else kept[0]

@@ -343,12 +343,18 @@ async def test_the_lease_is_three_heartbeats_long(server: RunningServer, client:
     submitted(client, "a")
     with relaying(server.url) as relay:
         async with one_task(relay.url) as taken:
+            await taken.done()
+        submitted(client, "b")
+        async with one_task(relay.url, heartbeat_seconds=0.05) as taken:
             await eventually(
                 lambda: [one for one in relay.passed if one.operation == "heartbeat"], "it beats"
             )
             await taken.done()
-    (beat,) = [one for one in relay.passed if one.operation == "heartbeat"]
-    assert b'"lease_seconds":60' in beat.body
+    first = next(one for one in relay.passed if one.operation == "poll_task")
+    assert b'"lease_seconds":60' in first.body
+    beat = next(one for one in relay.passed if one.operation == "heartbeat")
+    # The shortest that there is.
+    assert b'"lease_seconds":5' in beat.body
     assert b'"epoch":1' in beat.body
 
 

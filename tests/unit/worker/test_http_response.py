@@ -47,6 +47,8 @@ def test_a_response_may_come_in_any_pieces(size: int) -> None:
         PLAIN.replace(b"1.1", b"1.0"),
         PLAIN + b"x",
         CHUNKED + b"x",
+        PLAIN.replace(b"X-A:", b"Connection: close\r\nConnection: keep-alive\r\nX-A:"),
+        CHUNKED.replace(b"Conflict\r\n", b"Conflict\r\nContent-Length: 30\r\n"),
     ],
 )
 def test_the_connection_is_not_used_again_after_these(data: bytes) -> None:
@@ -66,7 +68,10 @@ def test_the_connection_is_not_used_again_after_these(data: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 2\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",

@@ -166,6 +166,36 @@ def test_a_silent_server_ends_the_wait(server: LittleServer, kept: KeptConnectio
         asyncio.run(post_async(kept, short))
 
 
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_a_server_may_refuse_a_request_before_it_has_all_of_it(*, in_a_loop: bool) -> None:
+    def refuse() -> None:
+        opened, _ = listening.accept()
+        with opened:
+            opened.recv(1000)
+            opened.sendall(REPLY.replace(b"200 OK", b"413 Too Large"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        kept = KeptConnections(f"http://127.0.0.1:{listening.getsockname()[1]}", None)
+        body = {"large": "x" * 2**25}
+        if in_a_loop:
+            response = asyncio.run(kept.exchange("/p", {}, body, LIMITS, is_repeatable=True))
+        else:
+            response = kept.exchange_blocking("/p", {}, body, LIMITS, is_repeatable=True)
+        refusing.join()
+    assert response.status_code == 413
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70])
+def test_a_name_that_no_host_can_have(host: str) -> None:
+    kept = KeptConnections(f"http://{host}:80", None)
+    with pytest.raises(httpx2.ConnectError):
+        post(kept)
+    with pytest.raises(httpx2.ConnectError):
+        asyncio.run(post_async(kept))
+
+
 def test_nobody_there() -> None:
     nobody = socket.socket()
     nobody.bind(("127.0.0.1", 0))

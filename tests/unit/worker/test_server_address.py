@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shiftboss.client import server_address
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import ADDRESS
 from shiftboss.errors import InvalidRequest
@@ -56,3 +57,23 @@ def test_a_proxy_from_the_environment_is_not_used_for_localhost(
 ) -> None:
     with Server.at(address).client() as client:
         assert client.trust_env is proxied
+
+
+@pytest.mark.parametrize(
+    ("address", "is_plain"),
+    [
+        ("http://127.0.0.1:7432", True),
+        ("http://127.0.0.1:7432/boss", True),
+        ("https://127.0.0.1:7432", False),
+        ("http://user@127.0.0.1:7432", False),
+        # These would be another request if they were sent as they are.
+        ("http://127.0.0.1:7432/a b", False),
+        ("http://127.0.0.1:7432/\x01", False),
+        ("http://b\u00fccher.test:7432", False),
+    ],
+)
+def test_only_an_address_that_can_be_sent_as_it_is_gets_the_lean_exchange(
+    address: str, is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_address, "getproxies", dict)
+    assert Server.at(address).is_plain is is_plain
