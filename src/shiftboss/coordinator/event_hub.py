@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from pydantic_core import from_json
 
+from shiftboss.coordinator.event_subscriptions import ReaderQueue, Subscription
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.poll_acks import PollAck
 
@@ -56,57 +56,15 @@ ParkedPoll = asyncio.Future[Event | None]
 WorkerListener = Callable[[Event, dict[str, Any]], None]
 
 
-class Subscription:
-    """The live events of one swarm, for one reader."""
-
-    def __init__(self, behind_events_max: int) -> None:
-        self._frames: deque[tuple[int, bytes]] = deque()
-        self._behind_events_max = behind_events_max
-        self._ready = asyncio.Event()
-        self.ended = False
-        self.on_cut_off: Callable[[], object] | None = None
-
-    def offer(self, event_id: int, frame: bytes) -> None:
-        if self.ended:
-            return
-        if len(self._frames) >= self._behind_events_max:
-            self._frames.clear()
-            self.end()
-            if self.on_cut_off is not None:
-                self.on_cut_off()
-            return
-        self._frames.append((event_id, frame))
-        self._ready.set()
-
-    def end(self) -> None:
-        """Accept no more events. Those that are queued can still be taken."""
-        self.ended = True
-        self._ready.set()
-
-    async def wait(self, timeout_seconds: float) -> None:
-        """Return when an event is queued, the subscription has ended, or the time is over."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._ready.wait()
-        except TimeoutError:
-            pass
-
-    def take(self) -> list[tuple[int, bytes]]:
-        """Remove all queued events and return them as (event id, frame)."""
-        frames = list(self._frames)
-        self._frames.clear()
-        if not self.ended:
-            self._ready.clear()
-        return frames
-
-
 class Hub:
     """`is_alone`: no other server uses the database, so events arrive completely and in order."""
 
     def __init__(
         self, behind_events_max: int = BEHIND_EVENTS_MAX, *, is_alone: bool = True
     ) -> None:
-        self._subscriptions: dict[str, set[Subscription]] = {}
+        # In the order in which they are woken.
+        self._subscriptions: dict[str, dict[Subscription, None]] = {}
+        self._readers = ReaderQueue()
         # The polls of a worker, in the order in which they are woken, and how each acknowledges
         # what it gets.
         self._parked: dict[str, dict[str, dict[ParkedPoll, PollAck | None]]] = {}
@@ -131,12 +89,13 @@ class Hub:
         subscription = Subscription(self._behind_events_max)
         if self.closed:
             subscription.end()
-        self._subscriptions.setdefault(swarm_id, set()).add(subscription)
+        self._subscriptions.setdefault(swarm_id, {})[subscription] = None
         return subscription
 
     def unsubscribe(self, swarm_id: str, subscription: Subscription) -> None:
-        subscriptions = self._subscriptions.get(swarm_id, set())
-        subscriptions.discard(subscription)
+        subscriptions = self._subscriptions.get(swarm_id, {})
+        subscriptions.pop(subscription, None)
+        self._readers.remove(subscription)
         if not subscriptions:
             self._subscriptions.pop(swarm_id, None)
 
@@ -170,7 +129,8 @@ class Hub:
             if subscriptions:
                 frame = event.to_sse()
                 for subscription in tuple(subscriptions):
-                    subscription.offer(event.event_id, frame)
+                    if subscription.offer(event.event_id, frame):
+                        self._readers.add(subscription)
         if self._watcher is not None:
             self._watcher(events)
 

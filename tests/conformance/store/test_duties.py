@@ -12,7 +12,8 @@ from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.cleaner import DAY_MS, Cleaner
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
-from shiftboss.coordinator.event_hub import Hub, Subscription
+from shiftboss.coordinator.event_hub import Hub
+from shiftboss.coordinator.event_subscriptions import Subscription
 from shiftboss.errors import UnknownSwarm
 from shiftboss.protocol.packets import (
     CompleteRequest,

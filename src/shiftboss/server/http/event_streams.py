@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.event_hub import Subscription
+from shiftboss.coordinator.event_subscriptions import Subscription
 from shiftboss.errors import InvalidRequest, StoreUnavailable
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.server.http.requests import header
