@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from shiftboss.errors import DatabaseInUse, InvalidRequest, StoreUnavailable
@@ -14,9 +16,11 @@ from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.opening import in_schema
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.at_rest import read_postgres
-from shiftboss.store.postgres.schema_address import split_schema, with_schema
+from shiftboss.store.postgres.connections import connection_parameters
+from shiftboss.store.postgres.schema_address import make_schema, split_schema, with_schema
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +61,30 @@ async def test_a_search_path_in_the_options_names_a_schema_too(postgres_url: str
         await store.write(add_swarm_with_event)
     async with opened(with_schema(postgres_url, "team_c")) as store:
         assert len(await store.read(events)) == 1
+
+
+def test_two_servers_that_start_at_once_make_the_same_schema(postgres_url: str) -> None:
+    parameters = connection_parameters(with_schema(postgres_url, "team_d"))
+
+    def is_waiting() -> bool:
+        row = looking.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'",
+            [second.info.backend_pid],
+        ).fetchone()
+        return row == (1,)
+
+    with (
+        psycopg.connect(**parameters) as first,
+        psycopg.connect(**parameters, autocommit=True) as second,
+        psycopg.connect(**parameters, autocommit=True) as looking,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        make_schema(first)
+        made = thread.submit(make_schema, second)
+        wait_until(is_waiting, "the second one waits for the first")
+        first.commit()
+        made.result(30)
+        assert second.execute("SELECT current_schema()").fetchone() == ("team_d",)
 
 
 @pytest.mark.parametrize("name", ["", "Team", "pg_team", "a b", "a,b", "1st", "x" * 64, 'a"b', "é"])

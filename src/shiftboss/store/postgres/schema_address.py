@@ -7,6 +7,7 @@ leader and notifications in a schema of its own.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 import psycopg
@@ -52,4 +53,6 @@ def make_schema(connection: psycopg.Connection) -> None:
     assert row is not None, "SELECT without FROM returns one row"
     current, path = row
     if current is None and _NAME.fullmatch(path):
-        connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(path)))
+        # Another server that starts may be making it: IF NOT EXISTS does not see that.
+        with suppress(psycopg.errors.UniqueViolation):
+            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(path)))
