@@ -122,14 +122,17 @@ def _measure_no_cores() -> None:
 
 def _warm_caches() -> None:
     """What every server computes again when it starts: its queries, the regular expressions of its
-    routes, and the first key. A quarter of its processor time."""
+    routes, its types, and the first key. A quarter of its processor time."""
     from shiftboss.coordinator.coordinator import Coordinator
     from shiftboss.evidence.subprocess.proxy import EvidenceProxy
+    from shiftboss.protocol.fields import unbuilt_types
     from shiftboss.server.http.app import App
     from shiftboss.store.opening import store_at
     from shiftboss.store.postgres import session as postgres_session
     from shiftboss.store.sqlite import session as sqlite_session
 
+    for form in unbuilt_types():
+        form.model_rebuild()
     sqlite_session.named_queries()
     postgres_session.named_queries()
 

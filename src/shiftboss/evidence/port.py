@@ -7,10 +7,9 @@ evidence process of the server.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.claims.attestations import Envelope
 from shiftboss.protocol.claims.diffs import WorkDiff
@@ -20,6 +19,17 @@ from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
+
+
+class Survey(NamedTuple):
+    """`branch` is None if HEAD is detached; `identity` is the same for all work trees."""
+
+    toplevel: str
+    identity: str
+    base_commit: str
+    branch: str | None
+    files_readonly: list[str]
+    success_criteria: list[str]
 
 
 class Evidence(Protocol):

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.notifications.channel import Channel
 from shiftboss.notifications.programs import CommandChannel, Desktop
-from shiftboss.notifications.webhook import WebhookChannel
 from shiftboss.protocol.notifications.settings import ChannelSettings, NotifySettings
 from shiftboss.rules.notifications.settings_file import InvalidNotifySettings, read_notify_settings
 from shiftboss.system.loopback import is_loopback
@@ -84,4 +83,7 @@ def _channel(settings: ChannelSettings, folder: Path) -> Channel:
         return Desktop(settings)
     if settings.kind == "command":
         return CommandChannel(settings)
+    # Its HTTP client takes long to import, and most servers have no webhook.
+    from shiftboss.notifications.webhook import WebhookChannel
+
     return WebhookChannel(settings, folder)

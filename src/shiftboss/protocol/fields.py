@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -76,7 +77,7 @@ Note = Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)]
 class Request(BaseModel):
     """Input from outside. Unknown members and type conversions are rejected."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True, frozen=True)
 
     # Whether it concerns who sends it alone, whatever a token is limited to.
     is_about_caller: ClassVar[bool] = False
@@ -85,7 +86,21 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """Output. It is built by our own code, so it is not validated again."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
+
+
+def unbuilt_types() -> Iterator[type[BaseModel]]:
+    """A type is built when it is used first: building all of them takes as long as many a command.
+    Those that others consist of come first, as their modules do."""
+    for base in (Request, Answer):
+        yield from _unbuilt(base)
+
+
+def _unbuilt(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for form in base.__subclasses__():
+        if not form.__pydantic_complete__:
+            yield form
+        yield from _unbuilt(form)
 
 
 @lru_cache(maxsize=256)

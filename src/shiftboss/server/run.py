@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import os
@@ -46,6 +45,7 @@ from shiftboss.server.http.open_connections import (
 )
 from shiftboss.server.http.rate_limits import RateLimits
 from shiftboss.server.http.tls_connections import behind_tls
+from shiftboss.server.interpreter import build_types, tune_interpreter
 from shiftboss.server.listening import (
     address_of,
     allow_many_connections,
@@ -78,9 +78,6 @@ log = logging.getLogger(__name__)
 
 # How long accepted requests may take to finish once the server is asked to stop.
 GRACE_SECONDS = 10
-# The writer thread releases the interpreter at every statement. Switching threads more often than
-# that costs a tenth of the reports per second.
-SWITCH_SECONDS = 0.05
 
 
 class _Server(uvicorn.Server):
@@ -164,7 +161,7 @@ def serve(
     serving = _serving(settings, app)
     all_reloads = _reloads(settings, app, reloads or {})
     config = _config(settings, app, serving)
-    _tune_interpreter()
+    tune_interpreter()
     record = ServerRecord(local_address, os.getpid(), app.started_at)
     # At once, so that no run relies on a server that is about to end. One of several does not
     # announce itself: the process that started it does.
@@ -352,6 +349,7 @@ def _serving(settings: ServerSettings, app: App) -> Serving:
     else:
         connection = partial(Connection, open_connections=open_connections)
         serving = Serving(connection, (open_connections.watch,))
+    serving = serving._replace(background=(*serving.background, build_types))
     if app.certificates is None:
         return serving
     secured = behind_tls(serving.connection, app.certificates, open_connections)
@@ -387,15 +385,6 @@ def warn_about_credentials(policy: Policy) -> None:
             log.warning("%s", text)
         else:
             print(f"warning: {text}", file=sys.stderr, flush=True)
-
-
-def _tune_interpreter() -> None:
-    """Collect garbage rarely: requests create no reference cycles, and imported modules are never
-    freed."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def _own_repo() -> str | None:

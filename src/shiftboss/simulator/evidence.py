@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.survey.survey import Survey
+from shiftboss.evidence.port import Survey
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.claims.attestations import Envelope
 from shiftboss.protocol.claims.diffs import WorkDiff

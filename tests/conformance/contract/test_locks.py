@@ -21,7 +21,7 @@ from shiftboss.errors import (
     StoreUnavailable,
     UnknownRepo,
 )
-from shiftboss.evidence.survey.survey import Survey
+from shiftboss.evidence.port import Survey
 from shiftboss.protocol.contract.contract_requests import CanSpawnRequest, ReposRequest
 from shiftboss.protocol.handoff_requests import AmendHandoffRequest, SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy

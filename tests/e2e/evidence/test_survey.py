@@ -11,9 +11,10 @@ import pytest
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.evidence.mirror.repository import Repository
+from shiftboss.evidence.port import Survey
 from shiftboss.evidence.survey.imports.python import imported_by
 from shiftboss.evidence.survey.imports.repo_view import RepoView
-from shiftboss.evidence.survey.survey import Survey, Surveyor
+from shiftboss.evidence.survey.survey import Surveyor
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from shiftboss.rules.prompts.handoff_text import render_handoff
 

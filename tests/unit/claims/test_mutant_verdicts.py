@@ -14,10 +14,9 @@ from shiftboss.rules.claims.mutants.outcome import (
     mutant_verdict,
     reported,
     runs_of,
-    totals,
 )
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.verdicts import CheckOutcome, passed
+from shiftboss.rules.claims.verdicts import CheckOutcome, passed, totals
 from tests.ended_runs import ended
 
 pytestmark = pytest.mark.requirement("OWN-13")

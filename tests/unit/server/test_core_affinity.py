@@ -139,7 +139,9 @@ def test_a_server_chooses_a_core_only_where_that_helps(
     monkeypatch.setattr(serving, "usable_cores", lambda: frozenset(cores))
     monkeypatch.setattr(serving, "has_quota", lambda: quota)
     monkeypatch.setattr(serving, "let_children_use", lambda _cores: None)
+    # The disk is not measured before the server listens.
+    monkeypatch.setattr(os, "sched_setaffinity", None, raising=False)
     connections = OpenConnections(ConnectionLimits(), lambda: 0.0)
     app = InProcessServer(tmp_path / "shiftboss.db").app
-    made = fast_serving(app, connections, None, cpu)
+    made = fast_serving(app, connections, tmp_path, cpu)
     assert len(made.background) == 1 + chooses

@@ -20,7 +20,7 @@ from shiftboss.errors import (
     TaskEnded,
     UnknownTask,
 )
-from shiftboss.evidence.survey.survey import Survey
+from shiftboss.evidence.port import Survey
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind

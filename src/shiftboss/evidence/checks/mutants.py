@@ -26,11 +26,10 @@ from shiftboss.rules.claims.mutants.outcome import (
     mutant_verdict,
     reported,
     runs_of,
-    totals,
 )
 from shiftboss.rules.claims.mutants.sources import is_broken, is_mutable, mutations
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.verdicts import CheckOutcome
+from shiftboss.rules.claims.verdicts import CheckOutcome, totals
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
+from shiftboss.evidence.port import Survey
 from shiftboss.evidence.survey.imports import go, javascript, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.survey.imports.typescript_config import extended_by, is_config
@@ -30,17 +30,6 @@ _LANGUAGES = (python, javascript, go, rust)
 _IMPORTED_BY: dict[str, Callable[[str, str, RepoView], set[str]]] = {
     suffix: language.imported_by for language in _LANGUAGES for suffix in language.SUFFIXES
 }
-
-
-class Survey(NamedTuple):
-    """`branch` is None if HEAD is detached; `identity` is the same for all work trees."""
-
-    toplevel: str
-    identity: str
-    base_commit: str
-    branch: str | None
-    files_readonly: list[str]
-    success_criteria: list[str]
 
 
 class Surveyor:

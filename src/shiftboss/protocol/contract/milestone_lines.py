@@ -13,6 +13,7 @@ The parser only searches from left to right, so no input takes long.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -40,7 +41,6 @@ FORMATS: Final[dict[MilestoneWord, str]] = {
 }
 
 _WORDS: Final = get_args(MilestoneWord)
-_REPORT: Final[TypeAdapter[MilestoneReport]] = TypeAdapter(MilestoneReport)
 _LIST_MARKS: Final = " \t\r\n-*•"
 _DASH: Final = " - "
 _RUN: Final = " CI run "
@@ -69,6 +69,11 @@ _SUFFIXES: Final[dict[str, tuple[_Suffix, ...]]] = {
         _Suffix("attempt", ("attempt", "max_attempts")),
     ),
 }
+
+
+@cache
+def _report_type() -> TypeAdapter[MilestoneReport]:
+    return TypeAdapter(MilestoneReport)
 
 
 def milestone_word(text: str) -> MilestoneWord | None:
@@ -100,7 +105,7 @@ def parse_line(text: str) -> MilestoneReport:
             facts={"missing": missing},
         )
     try:
-        return _REPORT.validate_python(members | {"milestone": word})
+        return _report_type().validate_python(members | {"milestone": word})
     except ValidationError as error:
         raise _invalid_line(word, error) from None
 

@@ -32,7 +32,7 @@ from shiftboss.protocol.claims.verdicts import (
 )
 from shiftboss.protocol.handoffs import held_out_hash
 from shiftboss.rules.claims.held_out import UNSABOTAGED
-from shiftboss.rules.claims.mutants.outcome import totals
+from shiftboss.rules.claims.verdicts import totals
 
 # Of the names of tests and changes, which come from the work, and of messages, which quote them.
 NAME_CHARACTERS_MAX: Final = 300

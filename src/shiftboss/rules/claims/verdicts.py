@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Verdict, Violation, Waiver
+from shiftboss.protocol.claims.verdicts import (
+    CheckName,
+    CheckResult,
+    Mutant,
+    MutantTotals,
+    Verdict,
+    Violation,
+    Waiver,
+)
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.rules.claims.ways_out import DISPUTE
 
@@ -23,6 +31,11 @@ class CheckOutcome(NamedTuple):
     @property
     def holds(self) -> bool:
         return self.result.outcome != "failed"
+
+
+def totals(mutants: Sequence[Mutant]) -> MutantTotals:
+    killed = sum(mutant.killed_by is not None for mutant in mutants)
+    return MutantTotals(tried=len(mutants), killed=killed)
 
 
 def passed(check: CheckName, message: str) -> CheckOutcome:

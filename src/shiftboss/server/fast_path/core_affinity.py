@@ -130,8 +130,10 @@ def _measure(file: int, cores: Set[int]) -> dict[int, list[float]]:
     return seconds
 
 
-async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
-    """Runs as long as the server. `cores` are those it may use; it starts on all of them."""
+async def stay_on_one_core(cores: Set[int], folder: Path | None) -> None:
+    """Runs as long as the server. `cores` are those it may use; it starts on all of them. The
+    database is in `folder`, if it is on this machine."""
+    best = None if folder is None else await asyncio.to_thread(nearest_core, folder, cores)
     core: int | None = None
     free_checks, seconds = 0, FIRST_CHOICE_SECONDS
     # Where the system reports something unexpected, the threads stay where they are.

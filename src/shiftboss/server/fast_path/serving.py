@@ -10,7 +10,6 @@ from shiftboss.server.fast_path.connection import FastConnection
 from shiftboss.server.fast_path.core_affinity import (
     has_quota,
     let_children_use,
-    nearest_core,
     stay_on_one_core,
     usable_cores,
 )
@@ -29,10 +28,9 @@ def fast_serving(
     if cpu == "all" or len(cores) < 2 or has_quota():
         return Serving(connections, (open_connections.watch,))
     let_children_use(cores)
-    best = None if database_folder is None else nearest_core(database_folder, cores)
     return Serving(
         connections,
-        (open_connections.watch, partial(stay_on_one_core, cores, best)),
+        (open_connections.watch, partial(stay_on_one_core, cores, database_folder)),
     )
 
 

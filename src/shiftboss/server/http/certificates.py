@@ -10,12 +10,13 @@ import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal, NoReturn
-
-from cryptography import x509
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.errors import ShiftbossError
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Certificates:
     def local_name(self, host: str) -> str:
         """What clients on this machine should call it: `host`, or localhost if only that is in the
         certificate."""
+        from cryptography import x509
+
         try:
             names = self._leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (x509.ExtensionNotFound, ValueError):
@@ -75,6 +78,8 @@ def certificates_at(certificate: str | Path | None, key: str | Path | None) -> C
 
 def _read_leaf(path: Path) -> x509.Certificate:
     """The certificate of the server itself is the first of the file."""
+    from cryptography import x509
+
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())[0]
     except OSError as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from shiftboss.protocol.claims.verdicts import Mutant, MutantTotals
+from shiftboss.protocol.claims.verdicts import Mutant
 from shiftboss.protocol.handoffs import MutantsRequired
 from shiftboss.rules.claims.mutants.mutation import LocatedMutation, Mutation
 from shiftboss.rules.claims.mutants.sources import is_compiled
@@ -97,11 +97,6 @@ def reported(runs: Sequence[MutantRun]) -> list[Mutant]:
         for run in survivors_first
         if run.outcome in ("killed", "survived")
     ]
-
-
-def totals(mutants: Sequence[Mutant]) -> MutantTotals:
-    killed = sum(mutant.killed_by is not None for mutant in mutants)
-    return MutantTotals(tried=len(mutants), killed=killed)
 
 
 def judged_together(checks: Sequence[CheckOutcome]) -> list[CheckOutcome]:
