@@ -20,7 +20,7 @@ from shiftboss.store.postgres.connections import connection_parameters
 from shiftboss.store.postgres.schema_address import make_schema, split_schema, with_schema
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
-from tests.waiting import wait_until
+from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,8 @@ async def test_deployments_in_two_schemas_have_nothing_to_do_with_each_other(
             await asyncio.to_thread(back_up, second, saved, now_ms=now_ms())
             assert (await asyncio.to_thread(read_postgres, second, events)).is_in_use
         # Servers on another schema do not keep a deployment from being checked or replaced.
-        assert not (await asyncio.to_thread(read_postgres, second, events)).is_in_use
+        # PostgreSQL needs a moment to end the processes of closed connections.
+        await eventually(lambda: not read_postgres(second, events).is_in_use, "it is not in use")
         await asyncio.to_thread(restore, second, saved, force=True, now_ms=now_ms())
         await asyncio.to_thread(restore, copy, saved, force=False, now_ms=now_ms())
         with pytest.raises(DatabaseInUse):
