@@ -21,6 +21,7 @@ from bench import (
     proof,
     run_overhead,
     sdk,
+    startup,
     throughput,
     verification,
     waiting_agents,
@@ -55,6 +56,7 @@ def main() -> int:
         figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
         figures += proof.run(folder, rounds=1 if quick else proof.ROUNDS)
         figures += hooks.run(folder / "hooks")
+        figures += startup.run(folder / "startup", rounds=3 if quick else startup.ROUNDS)
         figures += ci_watching.run(folder, seconds=10 if quick else ci_watching.WATCHED_SECONDS)
         figures += waiting_agents.run(
             folder, seconds=10 if quick else waiting_agents.WATCHED_SECONDS
