@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from shiftboss.errors import (
@@ -11,6 +13,7 @@ from shiftboss.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
+from shiftboss.rules.access.tokens import StoredToken, token_digest
 from shiftboss.server.http.guard import HOSTS_MAX, Guard
 
 pytestmark = pytest.mark.requirement("SW-12")
@@ -276,3 +279,63 @@ def test_over_tls_the_own_origin_is_https() -> None:
     assert refusal(HOST, JSON, (b"origin", b"http://127.0.0.1:7432"), guard=secured) is Forbidden
     assert refusal(HOST, JSON, (b"origin", b"https://evil.example"), guard=secured) is Forbidden
     assert refusal((b"host", b"evil.example"), JSON, guard=secured) is Forbidden
+
+
+def named(digest_of: str, expires_at_ms: int | None = None) -> StoredToken:
+    digest = token_digest(digest_of.encode())
+    return StoredToken(
+        "id-1", "ci", digest, "worker", None, None, None, 0, "local", expires_at_ms=expires_at_ms
+    )
+
+
+def watched(guard: Guard) -> Callable[[], bool]:
+    headers = [HOST, (b"authorization", b"Bearer swb_mine")]
+    actor = guard.check("GET", "/swarm/s/events", headers)
+    assert actor.token_id == "id-1"
+    return guard.watch("GET", "/swarm/s/events", headers, actor)
+
+
+def test_a_stream_is_admitted_until_its_token_is_revoked() -> None:
+    guard = Guard("shared", needs_token=True)
+    guard.tokens.replace_named([named("swb_mine")])
+    is_admitted = watched(guard)
+    assert is_admitted()
+    guard.tokens.replace_given(["rotated"], [])
+    assert is_admitted()
+    guard.tokens.replace_named([])
+    assert not is_admitted()
+    assert not is_admitted()
+
+
+def test_a_stream_is_admitted_until_its_token_expires_by_what_is_known_of_it_last() -> None:
+    now_ms = [0]
+    guard = Guard(None, needs_token=True, clock=lambda: now_ms[0])
+    guard.tokens.replace_named([named("swb_mine", expires_at_ms=100)])
+    is_admitted = watched(guard)
+    assert is_admitted()
+    guard.tokens.replace_named([named("swb_mine", expires_at_ms=50)])
+    assert is_admitted()
+    now_ms[0] = 50
+    assert not is_admitted()
+
+
+def test_a_stream_of_a_revoked_token_does_not_go_on_as_one_without_a_token() -> None:
+    guard = Guard(None)
+    guard.tokens.replace_named([named("another-word")])
+    headers = [HOST, (b"authorization", b"Bearer another-word")]
+    is_admitted = guard.watch("GET", "/changes", headers, guard.check("GET", "/changes", headers))
+    assert is_admitted()
+    guard.tokens.replace_named([])
+    assert refusal(*headers, method="GET", path="/changes", guard=guard) is None
+    assert not is_admitted()
+
+
+def test_a_stream_whose_token_has_expired_stays_refused() -> None:
+    now_ms = [0]
+    guard = Guard(None, clock=lambda: now_ms[0])
+    guard.tokens.replace_named([named("another-word", expires_at_ms=50)])
+    headers = [HOST, (b"authorization", b"Bearer another-word")]
+    is_admitted = guard.watch("GET", "/changes", headers, guard.check("GET", "/changes", headers))
+    assert is_admitted()
+    now_ms[0] = 50
+    assert [is_admitted(), is_admitted()] == [False, False]

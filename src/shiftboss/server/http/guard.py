@@ -11,6 +11,7 @@ operation (`server/operations/authorization.py`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from shiftboss.coordinator.clock import Clock, ServerClock
@@ -124,20 +125,38 @@ class Guard:
         self._own_pages.check(method, given)
         return actor
 
-    def still_admits(
-        self, method: str, path: str, headers: Headers, admitted: Actor | None = None
-    ) -> bool:
+    def watch(
+        self, method: str, path: str, headers: Headers, admitted: Actor
+    ) -> Callable[[], bool]:
         """Whether a request that `check` admitted may go on. Its token may have been revoked, or be
-        no longer in its file. A user who was logged in must not continue as one who is not."""
-        try:
-            actor = self.check(method, path, headers)
-        except (Forbidden, Unauthorized):
-            return False
-        return admitted is None or actor.token_id == admitted.token_id
+        no longer in its file. A user who was logged in must not continue as one who is not.
+
+        A stream asks before every write, so its headers are checked again only when the tokens have
+        changed, or its own has expired."""
+        tokens, actor, version = self.tokens, admitted, -1
+
+        def is_admitted() -> bool:
+            nonlocal actor, version
+            if version == tokens.version and not tokens.is_expired(actor):
+                return True
+            try:
+                caller = self.check(method, path, headers)
+            except (Forbidden, Unauthorized):
+                return False
+            if caller.token_id != admitted.token_id:
+                return False
+            actor, version = caller, tokens.version
+            return True
+
+        return is_admitted
 
     def knows(self, headers: Headers) -> bool:
         """Whether the caller may read what this server has, as opposed to a stranger."""
-        return self.still_admits("GET", "/swarms", headers)
+        try:
+            self.check("GET", "/swarms", headers)
+        except (Forbidden, Unauthorized):
+            return False
+        return True
 
     def _check_operator(self, path: str, given: dict[bytes, bytes]) -> Actor:
         """The token of the operator, or of a verifier, comes in a header of its own or as that of

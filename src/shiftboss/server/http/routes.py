@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from functools import partial
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -222,8 +221,7 @@ class _Events:
         follow = Request(scope).query_params.get("follow", "true")
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
-        is_admitted = partial(
-            self._guard.still_admits,
+        is_admitted = self._guard.watch(
             scope["method"],
             scope["path"],
             scope["headers"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
@@ -36,9 +35,7 @@ class Changes:
         check_permission(actor, Permission.READ)
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         if scope["method"] == "GET":
-            is_admitted = partial(
-                self._guard.still_admits, scope["method"], scope["path"], scope["headers"], actor
-            )
+            is_admitted = self._guard.watch(scope["method"], scope["path"], scope["headers"], actor)
             await self._stream(actor.swarm_id, receive, send, is_admitted)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
