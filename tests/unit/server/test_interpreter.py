@@ -15,7 +15,7 @@ from tests.fork_server import start_python
 
 START_SECONDS = 120.0
 # What takes long to import, and few servers need.
-NOT_AT_THE_START = {"httpx2", "mcp", "psycopg", "rich", "yaml"}
+NOT_AT_THE_START = {"httpx2", "mcp", "psycopg", "rich", "shiftboss.agents", "yaml"}
 
 
 def test_types_are_built_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

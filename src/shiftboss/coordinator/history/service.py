@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shiftboss.coordinator.history import claims, events, logs
+from shiftboss.coordinator.history import claims, events
 from shiftboss.coordinator.history.diffs import Diffs
 from shiftboss.coordinator.history.replays import Replays
 from shiftboss.coordinator.swarms.swarms import check_task_exists
@@ -42,7 +42,7 @@ class HistoryService:
 
     async def read_log(self, request: ReadLogRequest, _key: str | None = None) -> LogAnswer:
         await self._store.read(lambda tx: check_task_exists(tx, request.swarm_id, request.bead_id))
-        return await asyncio.to_thread(logs.read_log, self._state_folder, request)
+        return await asyncio.to_thread(_read_log, self._state_folder, request)
 
     async def replay_swarm(
         self, request: ReplaySwarmRequest, _key: str | None = None
@@ -52,3 +52,10 @@ class HistoryService:
 
     async def show_diff(self, request: ShowDiffRequest, _key: str | None = None) -> DiffAnswer:
         return await self._diffs.show(request)
+
+
+def _read_log(state: Path | None, request: ReadLogRequest) -> LogAnswer:
+    """In a thread: it reads files, and imports every agent when it is called first."""
+    from shiftboss.coordinator.history.logs import read_log
+
+    return read_log(state, request)
