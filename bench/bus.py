@@ -36,7 +36,10 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
             _round(folder / f"bus-{workers}-{number}.db", workers) for number in range(rounds)
         ]
         figures += _figures(workers, results)
-    return figures
+    combined = [
+        _round(folder / f"combined-{number}.db", 8, kind="combined") for number in range(rounds)
+    ]
+    return figures + _combined_figures(combined)
 
 
 def run_on_postgres(url: str, folder: Path, processes: int, rounds: int) -> list[Figure]:
@@ -60,12 +63,14 @@ def _schema(url: str, name: str) -> Iterator[str]:
         connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(name)))
 
 
-def _round(database: Path | str, workers: int, *options: str) -> tuple[BusResult, BusResult]:
+def _round(
+    database: Path | str, workers: int, *options: str, kind: str = "cycle"
+) -> tuple[BusResult, BusResult]:
     """The speed of a shared machine changes within a round, so the echo is measured before and
     after."""
     with shiftboss(database, *options) as server, echo() as echo_server:
         before = load("echo", echo_server, workers)
-        cycles = load("cycle", server, workers)
+        cycles = load(kind, server, workers)
         after = load("echo", echo_server, workers)
     return cycles, BusResult._make(map(mean, zip(before, after, strict=True)))
 
@@ -94,6 +99,18 @@ def _figures(workers: int, results: list[tuple[BusResult, BusResult]]) -> list[F
         Figure(f"bus requests / echoes, {name}", ratio, "", at_least=0.4),
         Figure(f"dispatch p50 / echo p50, {name}", p50, "", at_most=5),
         Figure(f"dispatch p99 / echo p50, {name}", p99, "", at_most=20),
+    ]
+
+
+def _combined_figures(results: list[tuple[BusResult, BusResult]]) -> list[Figure]:
+    """A cycle of two requests, compared with the four echoes of a cycle of separate calls."""
+    ratio = median(
+        cycles.cycles_per_second / echoes.cycles_per_second for cycles, echoes in results
+    )
+    rate = median(cycles.cycles_per_second for cycles, _ in results)
+    return [
+        Figure("bus cycles per second, combined calls, 8 workers", rate, ""),
+        Figure("combined cycles / four echoes, 8 workers", ratio, "", at_least=0.55),
     ]
 
 

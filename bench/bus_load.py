@@ -1,7 +1,8 @@
 """Load on the bus: workers that poll, acknowledge and report done, and clients that submit.
 
-`python -m bench.bus_load cycle|echo URL WORKERS TASKS` prints one JSON line. `echo` sends the same
-number of requests to an echo server, over as many connections.
+`python -m bench.bus_load cycle|combined|echo URL WORKERS TASKS` prints one JSON line. `combined`
+does the same with two requests per task. `echo` sends four of them to an echo server, over as many
+connections.
 """
 
 from __future__ import annotations
@@ -123,6 +124,39 @@ class Run:
                 self._all_done.set()
 
 
+class CombinedRun(Run):
+    """Tasks are added and submitted at once; a report brings the next task, acknowledged."""
+
+    async def _submit(self, connection: Connection, numbers: Any) -> None:
+        for number in numbers:
+            await self._free.acquire()
+            task_id = f"t-{number}"
+            self._submitted_at[task_id] = time.perf_counter()
+            body = f'{{"bead_id":"{task_id}","title":"Task","submit":true}}'
+            await connection.post("/bus/add_task", body)
+
+    async def _work(self, number: int) -> None:
+        connection = await connect(self._url)
+        poll = f'"name":"w-{number}","timeout_ms":30000,"ack":true'
+        answer = connection.post("/bus/poll_task", f"{{{poll}}}")
+        self._free.release()
+        task_id = json.loads(await answer)["task"]["bead_id"]
+        while True:
+            self.dispatch.append(time.perf_counter() - self._submitted_at[task_id])
+            # The last tasks go to one worker each.
+            if len(self.dispatch) > self._tasks - self._workers:
+                break
+            body = f'{{"bead_id":"{task_id}","poll":true,{poll}}}'
+            answer = connection.post("/bus/worker_done", body)
+            self._done += 1
+            self._free.release()
+            task_id = json.loads(await answer)["next"]["task"]["bead_id"]
+        await connection.post("/bus/worker_done", f'{{"bead_id":"{task_id}"}}')
+        self._done += 1
+        if self._done == self._tasks:
+            self._all_done.set()
+
+
 async def echo(url: str, connections: int, requests: int) -> BusResult:
     """The same number of requests to the echo server, over as many connections."""
     latencies: list[float] = []
@@ -159,6 +193,9 @@ async def prepare(url: str, workers: int, tasks: int) -> None:
 async def run(kind: str, url: str, workers: int, tasks: int) -> BusResult:
     if kind == "echo":
         return await echo(url, workers, 4 * tasks)
+    if kind == "combined":
+        await prepare(url, workers, 0)
+        return await CombinedRun(url, workers, tasks).cycle()
     await prepare(url, workers, tasks)
     return await Run(url, workers, tasks).cycle()
 
