@@ -14,7 +14,9 @@ import secrets
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,6 +72,37 @@ async def git(
     environment: Mapping[str, str] | None = None,
 ) -> GitOutput:
     """Run git in `folder`. `environment` is added to the scrubbed one."""
+    async with running_git(arguments, folder, environment, has_stdin=bool(stdin)) as process:
+        try:
+            async with asyncio.timeout(seconds):
+                code, out, err = await exchange(
+                    process, stdin, output_max=OUTPUT_BYTES_MAX, error_max=ERROR_BYTES_MAX
+                )
+            return GitOutput(code, out, err.decode(errors="replace"))
+        except TimeoutError:
+            raise too_slow(arguments[0], seconds) from None
+        except OutputTooLargeError as error:
+            raise EvidenceUnavailable(
+                f"git {arguments[0]} printed more than {error.bytes_max} bytes",
+                hint="the repository is too large to verify",
+            ) from None
+
+
+def too_slow(command: str, seconds: float) -> EvidenceUnavailable:
+    return EvidenceUnavailable(f"git {command} did not end within {seconds:.0f} seconds")
+
+
+@asynccontextmanager
+async def running_git(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    has_stdin: bool,
+    stderr: int = asyncio.subprocess.PIPE,
+    line_bytes_max: int = 2**16,
+) -> AsyncIterator[Process]:
+    """A git process that is killed at the end, unless it has ended."""
     program = shutil.which("git")
     if program is None:
         raise EvidenceElsewhere("git is not installed")
@@ -80,9 +113,10 @@ async def git(
             kill_group,
             cwd=folder,
             env={**_environment(), **(environment or {}), _MARK: mark},
-            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            limit=line_bytes_max,
             # A group that can be killed as one. Not a session: Linux may share processor time
             # among sessions, and then niceness counts only within each of them.
             process_group=0,
@@ -95,20 +129,7 @@ async def git(
     REAPER.add(process.pid, mark)
     try:
         _restrain(process.pid)
-        async with asyncio.timeout(seconds):
-            code, out, err = await exchange(
-                process, stdin, output_max=OUTPUT_BYTES_MAX, error_max=ERROR_BYTES_MAX
-            )
-        return GitOutput(code, out, err.decode(errors="replace"))
-    except TimeoutError:
-        raise EvidenceUnavailable(
-            f"git {arguments[0]} did not end within {seconds:.0f} seconds"
-        ) from None
-    except OutputTooLargeError as error:
-        raise EvidenceUnavailable(
-            f"git {arguments[0]} printed more than {error.bytes_max} bytes",
-            hint="the repository is too large to verify",
-        ) from None
+        yield process
     finally:
         try:
             await kill_group(process)

@@ -15,7 +15,6 @@ from shiftboss.evidence.checks.scope import ClaimedWork
 from shiftboss.evidence.checks.test_files import unexplained_problem
 from shiftboss.evidence.checks.test_runs import CommitUnderTest, is_removal_waived
 from shiftboss.evidence.mirror.checkout import failure_hint, unrunnable_command
-from shiftboss.evidence.mirror.objects import regular_files
 from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Violation
@@ -160,7 +159,7 @@ class Proof:
         ]
         if not packages:
             return {}
-        blobs = await regular_files(self._tested.mirror.run, self._tested.commit) | dict(changed)
+        blobs = await self._tested.mirror.regular_files(self._tested.commit) | dict(changed)
         return {
             f"{package}/__init__.py": blobs[f"{package}.py"]
             for package in packages

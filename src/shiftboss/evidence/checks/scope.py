@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
@@ -71,14 +72,10 @@ async def commit_range(mirror: Mirror, claim: ClaimedCommit, target: str | None)
     commit, base = claim.commit, claim.base
     assert commit is not None
     assert base is not None
-    parents, outside = await asyncio.gather(
-        _with_parents(mirror, commit, base),
-        _outside_of(mirror, commit, [base, target])
-        if target not in (None, base)
-        else _no_commits(),
-    )
-    if target == base:
-        outside = frozenset(parents)
+    parents = await _with_parents(mirror, commit, base)
+    outside = frozenset(parents if target == base else ())
+    if target is not None and target != base:
+        outside = await _outside_of_target(mirror, commit, base, target)
     if not outside:
         # There is no target, or the target has all of these commits. Then all of them count as the
         # task's: a worker that can move the target could hide everything there.
@@ -168,10 +165,22 @@ async def _unaccounted(
 
 async def _with_parents(mirror: Mirror, commit: str, base: str) -> dict[str, list[str]]:
     """The parents of each commit that the base does not have, the oldest commit first."""
+    known = await mirror.commits_since(base, commit)
+    if known is not None and all(len(parents) == 1 for parents in known.values()):
+        return dict(reversed(known.items()))
     lines = await mirror.output(
         "the commits", "rev-list", "--topo-order", "--reverse", "--parents", commit, f"^{base}"
     )
     return {sha: rest for sha, *rest in (line.split() for line in lines.decode().splitlines())}
+
+
+async def _outside_of_target(mirror: Mirror, commit: str, base: str, target: str) -> frozenset[str]:
+    """The commits that neither the base nor the target has."""
+    since_base = await mirror.commits_since(base, commit)
+    of_target = await mirror.commits_since(base, target) if since_base is not None else None
+    if since_base is None or of_target is None:
+        return await _outside_of(mirror, commit, [base, target])
+    return frozenset(since_base.keys() - of_target.keys())
 
 
 async def _outside_of(mirror: Mirror, commit: str, others: Iterable[str | None]) -> frozenset[str]:
@@ -180,10 +189,6 @@ async def _outside_of(mirror: Mirror, commit: str, others: Iterable[str | None])
     lines = "".join(f"{revision}\n" for revision in (commit, *excluded)).encode()
     listed = await mirror.output("the commits", "rev-list", "--stdin", stdin=lines)
     return frozenset(listed.decode().split())
-
-
-async def _no_commits() -> frozenset[str]:
-    return frozenset()
 
 
 async def _merge_base(mirror: Mirror, target: str, commit: str) -> str | None:
@@ -243,19 +248,31 @@ async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) 
     target = claim.target if job.target != job.branch else None
     commits = await commit_range(mirror, claim, target)
     net = await net_change(mirror, commits.start, claim.commit)
-    own = await changes_of(mirror, commits.own)
+    own = await _own_changes(mirror, commits, net, claim.commit)
     unaccounted: list[CommitChange] = []
     if commits.from_target:
         unaccounted = await unaccounted_changes(mirror, claim, job, commits)
-    base_names = await _names(mirror, claim.base) if unaccounted else []
+    from_base = net.files if commits.start == claim.base else None
+    names_of_base = partial(_names_of_base, mirror, claim.base, names, from_base)
+    base_names = await names_of_base() if unaccounted else []
     merged = commits.merged if target is None else frozenset[str]()
     work = CommittedWork(net.files, own, await _links(mirror, net.files), names, merged)
     includes = await _make_includes(mirror, claim.commit, names)
     changed = [*net.files, *(change.file for change in unaccounted)]
-    third_party = await _third_party(mirror, claim.base, job, changed)
+    third_party = await _third_party(mirror, claim.base, job, changed, names_of_base)
     return ClaimedWork(
         commits, net, work, target, unaccounted, frozenset(base_names), includes, third_party
     )
+
+
+async def _own_changes(
+    mirror: Mirror, commits: CommitRange, net: NetChange, commit: str
+) -> list[CommitChange]:
+    """Those of each commit. Of a single one, they are the net change, unless that has a rename."""
+    is_single = commits.own == [commit] and commits.parents[commit] == [commits.start]
+    if is_single and not any(file.status == "R" for file in net.files):
+        return [CommitChange(commit, False, file) for file in net.files]
+    return await changes_of(mirror, commits.own)
 
 
 async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
@@ -292,14 +309,18 @@ def _ownership(job: VerificationJob) -> Ownership:
 
 
 async def _third_party(
-    mirror: Mirror, base: str, job: VerificationJob, files: Sequence[FileChange]
+    mirror: Mirror,
+    base: str,
+    job: VerificationJob,
+    files: Sequence[FileChange],
+    names_of_base: Callable[[], Awaitable[list[str]]],
 ) -> ThirdParty:
     """Judged by the base: a worker could remove a dependency or an import."""
     added = [path for file in files if file.status in "AR" for path in as_modules(file)]
     new = {module[-1] for path in added if (module := module_of(path))}
     if not new:
         return NONE_USED
-    names = await _names(mirror, base)
+    names = await names_of_base()
     describing = [name for name in names if describes_imports(name)][:DEPENDENCY_FILES_MAX]
     described = await _texts(mirror, base, describing, DEPENDENCY_BYTES_MAX)
     declared = await asyncio.to_thread(declared_modules, described)
@@ -344,6 +365,17 @@ async def _make_includes(mirror: Mirror, commit: str, names: Sequence[str]) -> d
         includes |= new
         makefiles = [name for name in names if name in new][:MAKEFILES_MAX]
     return includes
+
+
+async def _names_of_base(
+    mirror: Mirror, base: str, names: Sequence[str], changes: Sequence[FileChange] | None
+) -> list[str]:
+    """`names` are those of the commit, and `changes` what it changed since the base, if known. They
+    do not tell the place of a file that was removed or renamed: then git lists the base."""
+    if changes is None or any(file.status not in "AMT" or not file.is_utf8 for file in changes):
+        return await _names(mirror, base)
+    new = {file.path for file in changes if file.status == "A"}
+    return [name for name in names if name not in new]
 
 
 async def _names(mirror: Mirror, commit: str) -> list[str]:

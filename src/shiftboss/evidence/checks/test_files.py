@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
-from shiftboss.evidence.mirror.objects import regular_files
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
 from shiftboss.rules.claims.test_runs.reported import RunReport
@@ -25,7 +24,7 @@ async def read_texts(tested: CommitUnderTest, paths: Sequence[str]) -> dict[str,
     chosen = paths
     if len(paths) > FILES_MAX:
         chosen = secrets.SystemRandom().sample(list(paths), FILES_MAX)
-    all_blobs = await regular_files(tested.mirror.run, tested.commit)
+    all_blobs = await tested.mirror.regular_files(tested.commit)
     blobs = {path: all_blobs[path] for path in chosen if path in all_blobs}
     contents = await tested.mirror.read(
         list(dict.fromkeys(blobs.values())), FILE_BYTES_MAX, ALL_BYTES_MAX

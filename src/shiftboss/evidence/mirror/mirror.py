@@ -15,13 +15,22 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import EvidenceElsewhere, EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
+from shiftboss.evidence.mirror.object_reader import ObjectReader
+from shiftboss.evidence.mirror.objects import (
+    ALL_BYTES_MAX,
+    GitObject,
+    SingleCommands,
+    look_up,
+    read_blobs,
+    regular_files,
+)
 from shiftboss.evidence.mirror.partial_clones import incomplete, promisors_of
 from shiftboss.evidence.mirror.repository import REPO_HINT, existing_folder
 from shiftboss.evidence.mirror.transport import credentials_file, transport_environment
@@ -44,6 +53,10 @@ _UPLOAD_PACK: Final = (
     "GIT_GRAFT_FILE=/dev/null git-upload-pack"
 )
 
+# Of a 256th part of the objects. Git itself decides, but is not asked before.
+LOOSE_OBJECTS_MAX: Final = 20
+PACK_FILES_MAX: Final = 60
+
 URL_HINT: Final = "give https://host/path, ssh://user@host/path or user@host:path"
 _CONFIG: Final = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 
@@ -64,6 +77,19 @@ class Mirror:
         self.in_use = asyncio.Lock()
         self.source = source
         self._fetching = asyncio.Lock()
+        self._plain = SingleCommands(self.run)
+        self._reader: ObjectReader | None = None
+
+    @asynccontextmanager
+    async def one_reader(self) -> AsyncIterator[None]:
+        """Within, one git process answers all questions about objects. Only for the owner of
+        `in_use`."""
+        self._reader = reader = ObjectReader(self.path, self._plain)
+        try:
+            yield
+        finally:
+            self._reader = None
+            await reader.close()
 
     async def run(self, arguments: Sequence[str], stdin: bytes = b"") -> GitOutput:
         return await git(arguments, self.path, stdin=stdin, environment={"GIT_DIR": str(self.path)})
@@ -73,13 +99,14 @@ class Mirror:
         return checked(await self.run(arguments, stdin), what)
 
     async def refresh(self, *, maintain: bool = True) -> None:
-        """Fetch the branches as they are now. `maintain` lets git repack when it is due; it never
-        is in a new mirror."""
+        """Fetch the branches as they are now. `maintain` lets git repack when it is due."""
         async with self._fetching:
             is_new = not self.path.exists()
             if is_new:
                 await self._create()
-            is_due = maintain and not is_new
+            is_due = (
+                maintain and not is_new and await asyncio.to_thread(_may_need_repacking, self.path)
+            )
             maintenance = "--auto-maintenance" if is_due else "--no-auto-maintenance"
             options, refspec = [maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*"
             output = await self._fetch(self.source, options, refspec)
@@ -125,15 +152,48 @@ class Mirror:
         output = await git(["cat-file", "-t", name], Path(self.source), seconds=QUERY_SECONDS)
         return output.out.decode().strip() if output.code == 0 else None
 
+    async def tips_at_source(self, branches: Sequence[str]) -> dict[str, str] | None:
+        """The commits of these branches in the repository itself, as far as they exist. None: it is
+        on another machine, or cannot be read."""
+        if not self.is_local:
+            return None
+        await self._check_before_fetch(self.source)
+        refs = [f"refs/heads/{branch}" for branch in branches]
+        output = await git(
+            ["for-each-ref", "--format=%(objectname) %(refname)", *refs],
+            Path(self.source),
+            seconds=QUERY_SECONDS,
+        )
+        if output.code != 0 or output.err:
+            return None
+        listed = output.out.decode(errors="surrogateescape").splitlines()
+        tips = {ref: commit for commit, _, ref in (line.partition(" ") for line in listed)}
+        return {
+            branch: tips[ref] for branch, ref in zip(branches, refs, strict=True) if ref in tips
+        }
+
     async def look_up(self, names: Sequence[str]) -> list[GitObject | None]:
-        return await look_up(self.run, names)
+        return await look_up(self._reader or self._plain, names)
 
     async def read(
         self, names: Sequence[str], size_max: int, total_max: int = ALL_BYTES_MAX
     ) -> dict[str, bytes]:
-        return await read_blobs(self.run, names, size_max, total_max)
+        return await read_blobs(self._reader or self._plain, names, size_max, total_max)
+
+    async def regular_files(self, commit: str) -> dict[str, str]:
+        """The blob of each regular file of the commit, by its path. Listed only once."""
+        known = self._reader.regular_files if self._reader is not None else {}
+        if commit not in known:
+            known[commit] = await regular_files(self.run, commit)
+        return known[commit]
+
+    async def commits_since(self, base: str, commit: str) -> dict[str, list[str]] | None:
+        """As far as it is known without a process of its own: see the reader."""
+        return await self._reader.commits_since(base, commit) if self._reader else None
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
+        if await self.commits_since(older, newer) is not None:
+            return True
         output = await self.run(["merge-base", "--is-ancestor", older, newer])
         if output.code not in (0, 1):
             raise EvidenceUnavailable(f"the history of {newer}: {output.first_error}")
@@ -223,6 +283,20 @@ def _init_bare(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
     (folder / "config").write_text(_CONFIG)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
+
+
+def _may_need_repacking(mirror: Path) -> bool:
+    """Whether it is worth two processes to ask git, which repacks when a 256th part of all objects,
+    those in this folder, are more than 27, or the packs more than 50."""
+    loose, packs = mirror / "objects" / "17", mirror / "objects" / "pack"
+    return _entries(loose) > LOOSE_OBJECTS_MAX or _entries(packs) > PACK_FILES_MAX
+
+
+def _entries(folder: Path) -> int:
+    try:
+        return sum(1 for _ in folder.iterdir())
+    except FileNotFoundError:
+        return 0
 
 
 def _state_beside(source: str) -> list[Path]:

@@ -1,10 +1,10 @@
-"""Reading many git objects with one git process."""
+"""Reading many git objects at once."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from shiftboss.system.git import GitOutput, checked
 
@@ -35,26 +35,51 @@ async def regular_files(run: RunGit, commit: str) -> dict[str, str]:
     return blobs
 
 
-async def look_up(run: RunGit, names: Sequence[str]) -> list[GitObject | None]:
+class Objects(Protocol):
+    """Where objects are read."""
+
+    async def facts(self, names: Sequence[str]) -> list[bytes]:
+        """What `git cat-file --batch-check` prints about each name."""
+        ...
+
+    async def contents(self, ids: Sequence[str]) -> list[bytes]:
+        """The contents of objects that exist."""
+        ...
+
+
+class SingleCommands:
+    """Each answer comes from a git process of its own."""
+
+    def __init__(self, run: RunGit) -> None:
+        self._run = run
+
+    async def facts(self, names: Sequence[str]) -> list[bytes]:
+        output = await self._run(["cat-file", "--batch-check"], _lines(names))
+        return checked(output, "looking up objects").split(b"\n")[: len(names)]
+
+    async def contents(self, ids: Sequence[str]) -> list[bytes]:
+        output = await self._run(["cat-file", "--batch"], _lines(ids))
+        return _contents(checked(output, "reading objects"))
+
+
+async def look_up(objects: Objects, names: Sequence[str]) -> list[GitObject | None]:
     """The object that each name means: an id, a prefix of one, a ref or `commit:path`."""
     plain = [name for name in names if "\n" not in name]
     if not plain:
         return [None for _ in names]
-    lines = "".join(f"{name}\n" for name in plain).encode(errors="surrogateescape")
-    out = checked(await run(["cat-file", "--batch-check"], lines), "looking up objects")
-    objects = [_parse_object(line) for line in out.split(b"\n")[: len(plain)]]
-    by_name = dict(zip(plain, objects, strict=True))
+    found = [_parse_object(line) for line in await objects.facts(plain)]
+    by_name = dict(zip(plain, found, strict=True))
     return [by_name.get(name) for name in names]
 
 
 async def read_blobs(
-    run: RunGit, names: Sequence[str], size_max: int, total_max: int = ALL_BYTES_MAX
+    objects: Objects, names: Sequence[str], size_max: int, total_max: int = ALL_BYTES_MAX
 ) -> dict[str, bytes]:
     """The contents of the blobs among the names, by name. Blobs above `size_max` are left out, and
     all that follow when the sum exceeds `total_max`."""
     wanted: list[tuple[str, str]] = []
     total = 0
-    for name, found in zip(names, await look_up(run, names), strict=True):
+    for name, found in zip(names, await look_up(objects, names), strict=True):
         if found is None or found.kind != "blob" or found.size > size_max:
             continue
         total += found.size
@@ -63,9 +88,12 @@ async def read_blobs(
         wanted.append((name, found.id))
     if not wanted:
         return {}
-    lines = "".join(f"{blob}\n" for _, blob in wanted).encode()
-    out = checked(await run(["cat-file", "--batch"], lines), "reading objects")
-    return dict(zip((name for name, _ in wanted), _contents(out), strict=True))
+    contents = await objects.contents([blob for _, blob in wanted])
+    return dict(zip((name for name, _ in wanted), contents, strict=True))
+
+
+def _lines(names: Sequence[str]) -> bytes:
+    return "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
 
 
 def _parse_object(line: bytes) -> GitObject | None:

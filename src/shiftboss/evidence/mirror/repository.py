@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
-from shiftboss.evidence.mirror.objects import read_blobs
+from shiftboss.evidence.mirror.objects import SingleCommands, read_blobs
 from shiftboss.evidence.mirror.squashes import RunGit, SquashHistory
 from shiftboss.rules.claims.handoffs import is_object_name
 from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, WorkSinceBase
@@ -175,11 +175,10 @@ class Repository:
     async def read(self, path: str, commit: str, names: Sequence[str]) -> dict[str, bytes]:
         """The contents of the files, without those that are missing or larger than 1 MB."""
         folder = existing_folder(path)
-        objects = [f"{commit}:{name}" for name in names]
-        blobs = await read_blobs(
-            lambda arguments, stdin: git(arguments, folder, stdin=stdin), objects, BLOB_BYTES_MAX
-        )
-        return {name: blobs[key] for name, key in zip(names, objects, strict=True) if key in blobs}
+        objects = SingleCommands(lambda arguments, stdin: git(arguments, folder, stdin=stdin))
+        keys = [f"{commit}:{name}" for name in names]
+        blobs = await read_blobs(objects, keys, BLOB_BYTES_MAX)
+        return {name: blobs[key] for name, key in zip(names, keys, strict=True) if key in blobs}
 
     async def commits(
         self, path: str, rev: str, limit: int, files: Sequence[str] = ()
