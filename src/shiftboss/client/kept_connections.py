@@ -77,7 +77,9 @@ class KeptConnections:
     def _message(
         self, path: str, headers: Mapping[str, str], body: Mapping[str, object] | None
     ) -> bytes:
-        return request_bytes(self._prefix + path, self._host, {**self._headers, **headers}, body)
+        # Names of headers have no case, so that a request's own replace those of every request.
+        own = {name.lower(): value for name, value in headers.items()}
+        return request_bytes(self._prefix + path, self._host, {**self._headers, **own}, body)
 
     def _take(self) -> _Connection | None:
         while True:

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
 from shiftboss.conformance.faults import Fault, FaultReply
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 
 ANSWER_SECONDS: Final = 700.0
 CHUNK_BYTES: Final = 65_536
@@ -23,6 +25,15 @@ BODY_BYTES_MAX: Final = 8 * 2**20
 _NOT_FORWARDED: Final = frozenset({"host", "connection", "content-length", "transfer-encoding"})
 
 T = TypeVar("T")
+
+
+# The kit is a server of the documents: their calls are separate. A worker that combines them finds
+# that out from the refusal, which is not a call of its work and is not recorded.
+_COMBINED: Final = {
+    "poll_task": ("ack", "lease_seconds"),
+    "worker_done": ("poll", "ack", "lease_seconds", "timeout_ms"),
+    "task_failed": ("poll", "ack", "lease_seconds", "timeout_ms"),
+}
 
 
 class CutError(Exception):
@@ -103,6 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         body = self._read_body()
         exchange = exchange_of(self.command, self.path, self.headers, body)  # type: ignore[arg-type]
+        member = _combined_member(exchange)
+        if member is not None:
+            self._send(exchange, _unknown_member(member))
+            return
         self.server.on_arrival(exchange)
         self.server.note(lambda: self.server.exchanges.append(exchange))
         try:
@@ -242,3 +257,14 @@ def proxying(server_url: str) -> Iterator[RecordingProxy]:
         proxy.shutdown()
         thread.join()
         proxy.server_close()
+
+
+def _combined_member(exchange: Exchange) -> str | None:
+    members = _COMBINED.get(exchange.operation, ()) if exchange.path.startswith("/bus/") else ()
+    return next((member for member in members if member in exchange.arguments), None)
+
+
+def _unknown_member(member: str) -> FaultReply:
+    refusal = InvalidRequest(f"{member}: Extra inputs are not permitted", field=member)
+    body = json.dumps(problem_of(refusal)).encode()
+    return FaultReply(refusal.status, body, PROBLEM_CONTENT_TYPE)

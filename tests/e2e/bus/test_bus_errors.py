@@ -50,17 +50,17 @@ def test_a_refused_ack_is_logged_and_polling_continues(
             submitted(client, "task-2")
 
     submitted(client, "task-1")
-    with (
-        relaying(server.url) as relay,
-        worker_process(obedient("z.ai1"), relay.url) as worker,
-    ):
+    with relaying(server.url) as relay:
+        # A server without combined calls; with them, no ack of its own could be refused.
+        relay.is_older = True
         relay.before = take_back
-        assert worker.next_line() == "log: cannot take task-1: Task mismatch; polling again"
-        assert worker.next_line() == "task-2 1"
-        worker.tell("done")
-        assert worker.next_line() == "done"
-        assert relay.operations()[:5] == [
-            *("register_worker", "poll_task", "ack_task", "poll_task", "ack_task")
+        with worker_process(obedient("z.ai1"), relay.url) as worker:
+            assert worker.next_line() == "log: cannot take task-1: Task mismatch; polling again"
+            assert worker.next_line() == "task-2 1"
+            worker.tell("done")
+            assert worker.next_line() == "done"
+        assert [name for name in relay.operations() if name != "register_worker"][:5] == [
+            *("poll_task", "poll_task", "ack_task", "poll_task", "ack_task")
         ]
     assert task(client, "task-1")["status"] == "cancelled"
     assert task(client, "task-2")["status"] == "done"
@@ -137,7 +137,9 @@ def test_a_task_whose_delivery_was_lost_is_delivered_again(
             assert worker.next_line() == "task-1 1"
             worker.tell("done")
             assert worker.next_line() == "done"
-        assert relay.operations()[:4] == ["register_worker", "poll_task", "poll_task", "ack_task"]
+        assert relay.operations()[:4] == [
+            *("register_worker", "poll_task", "poll_task", "worker_done")
+        ]
 
 
 @pytest.mark.requirement("BUS-08", "BUS-03", "BUS-04")
