@@ -264,7 +264,7 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
     saved = project.git("show", "refs/shiftboss/salvage/a/1:left.txt")
     assert saved == "not committed"
 
-    unknown = shiftboss("clean", "--all", "--apply", folder=project.folder)
+    unknown = shiftboss("clean", "--all", "--apply", url=NOWHERE, folder=project.folder)
     assert (unknown.code, unknown.out) == (1, "nothing to remove\n")
     assert unknown.err.startswith("cannot tell what is accepted in s (no server at ")
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
