@@ -48,6 +48,11 @@ class Channel(Protocol):
     """One way to a person. A receiver may get a message more than once."""
 
     @property
+    def has_secret(self) -> bool:
+        """Whether the text of an error that nobody expected may have a secret in it."""
+        ...
+
+    @property
     def target(self) -> str:
         """The host or the program, for people."""
         ...

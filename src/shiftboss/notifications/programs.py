@@ -38,6 +38,10 @@ class CommandChannel:
         self._seconds = float(settings.timeout)
 
     @property
+    def has_secret(self) -> bool:
+        return False
+
+    @property
     def target(self) -> str:
         return self._argv[0]
 
@@ -66,6 +70,10 @@ class Desktop:
 
     def __init__(self, settings: ChannelSettings) -> None:
         self._seconds = float(settings.timeout)
+
+    @property
+    def has_secret(self) -> bool:
+        return False
 
     @property
     def target(self) -> str:
@@ -120,7 +128,7 @@ async def _run(
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            process_group=0,
+            start_new_session=True,
             env={**inherited, **variables},
         )
     except OSError as error:

@@ -76,6 +76,10 @@ class WebhookChannel:
         self._client: httpx2.AsyncClient | None = None
 
     @property
+    def has_secret(self) -> bool:
+        return True
+
+    @property
     def target(self) -> str:
         try:
             return urlsplit(self._read_url()).netloc

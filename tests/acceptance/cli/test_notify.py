@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 
 from tests.commands import Done, shiftboss
@@ -123,6 +124,39 @@ def test_commands_show_the_channels_and_try_them_and_no_secret(notified: Notifie
     assert "phone: taken" in notified.run("notify", "test").out
     outputs = [channels.out, failed.out, failed.err, notified.server.log]
     assert not [each for each in outputs if HIDDEN_PATH in each or SECRET in each]
+
+
+def test_a_command_gets_a_test_and_is_killed_with_its_children_at_its_timeout(
+    notified: Notified,
+) -> None:
+    seen, child = notified.file.parent / "seen", notified.file.parent / "child"
+    quick = f'printf %s "$SHIFTBOSS_TITLE" > {seen}'
+    slow = f"sleep 600 & echo $! > {child}; wait"
+    commands = {
+        name: {"kind": "command", "command": ["sh", "-c", script], "timeout": seconds}
+        for name, script, seconds in (("quick", quick, "60s"), ("slow", slow, "1s"))
+    }
+    notified.write(json.dumps({"channels": commands}))
+    os.kill(notified.server.pid, signal.SIGHUP)
+    wait_until(lambda: "channels: quick, slow" in notified.server.log, "it was read")
+
+    done = notified.run("notify", "test", "quick")
+    assert "quick: taken" in done.out
+    assert done.code == 0
+    assert "Shiftboss: test" in seen.read_text(encoding="utf-8")
+
+    assert "slow: not taken: sh did not end within 1 s" in notified.run("notify", "test").out
+    # On a busy machine the second may be over before there is a child.
+    pid = child.read_text(encoding="utf-8") if child.exists() else ""
+    if pid:
+        wait_until(lambda: has_ended(int(pid)), "the child of the command has ended")
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_a_secret_that_is_missing_is_a_problem_of_the_doctor(notified: Notified) -> None:

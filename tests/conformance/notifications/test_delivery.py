@@ -14,6 +14,7 @@ import pytest
 from shiftboss.coordinator.bus.questions import put
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties import notifier
+from shiftboss.notifications.channel import OutgoingMessage
 from shiftboss.notifications.settings_source import NOTIFY_VARIABLE, SettingsSource
 from shiftboss.protocol.notifications.calls import (
     ListChannelsRequest,
@@ -295,6 +296,39 @@ async def test_a_command_gets_the_notification_and_few_variables(
     assert variables["SHIFTBOSS_KIND"] == "question"
     assert variables["SHIFTBOSS_SWARM"] == SWARM
     assert "HOOK_SECRET" not in variables
+
+
+class Failing:
+    """A channel with an error in it that nobody thought of."""
+
+    target = "somewhere"
+
+    def __init__(self, *, has_secret: bool) -> None:
+        self.has_secret = has_secret
+
+    def problem(self) -> str | None:
+        return None
+
+    async def send(self, envelope: OutgoingMessage) -> None:
+        raise ValueError(f"no {SECRET}\nin {envelope.address}")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("has_secret", [False, True])
+async def test_an_unexpected_error_shows_its_cause_but_no_secret(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, has_secret: bool
+) -> None:
+    setup.write("channels: {odd: {kind: command, command: [sh]}}\n")
+    async with setup.server() as coordinator:
+        channels = coordinator.notifications.channels.by_name
+        monkeypatch.setitem(channels, "odd", Failing(has_secret=has_secret))
+        tried = await coordinator.notifications.send_test_notification(SendTestRequest())
+    error = tried.results[0].error or ""
+    assert error.startswith("unexpected error (ValueError")
+    assert (SECRET in error) is not has_secret
+    assert "\n" not in error
 
 
 async def test_a_reload_changes_the_channels_and_drops_what_waits_for_former_ones(

@@ -26,11 +26,13 @@ from shiftboss.rules.notifications.kinds import NOTIFIED
 from shiftboss.rules.notifications.records import NotificationMessage
 from shiftboss.rules.notifications.schedule import Rate
 from shiftboss.store.port import Transactions
+from shiftboss.system.logs import clean
 
 log = logging.getLogger(__name__)
 
 # A server that stops gives its last notifications this long: the end of a run is one of them.
 FLUSH_SECONDS: Final = 5.0
+CAUSE_CHARACTERS_MAX: Final = 200
 
 
 class OutboxReader(Timer):
@@ -129,8 +131,15 @@ async def attempt_to_send(channel: Channel, envelope: OutgoingMessage) -> SendRe
     except Exception as error:
         # A channel that fails in a way that nobody thought of is tried again, too.
         log.exception("a notification could not be sent")
-        return SendResult(f"unexpected error ({type(error).__name__})")
+        return SendResult(_unexpected(channel, error))
     return SendResult()
+
+
+def _unexpected(channel: Channel, error: Exception) -> str:
+    if channel.has_secret:
+        return f"unexpected error ({type(error).__name__}), see the log of the server"
+    cause = clean(f"{type(error).__name__}: {error}")[:CAUSE_CHARACTERS_MAX]
+    return f"unexpected error ({cause})"
 
 
 class Notifier:

@@ -63,7 +63,8 @@ async def start_process(argv: tuple[str, ...], end: EndProcess, **options: Any) 
 async def kill_group(process: Process) -> None:
     """Kill a process that has not ended, with its process group, and wait until it is gone.
 
-    The process must lead a group of its own: `process_group=0` or `start_new_session=True`.
+    The process must lead a group of its own: `process_group=0` or `start_new_session=True`. On
+    the event loop of a server only the latter works: uvloop knows no `process_group`.
     """
     if process.returncode is not None:
         return
