@@ -50,6 +50,8 @@ def _readiness(view: Members) -> Iterator[Finding]:
         text = f"the server is not ready ({reason['name']}): {reason['detail']}"
         yield problem("servers", text, _todo(reason))
     for degraded in view.get("warnings", ()):
+        if degraded["name"] == "notifications":
+            continue  # `check_notifications` says more about them
         yield warning(degraded["name"], degraded["detail"], _todo(degraded))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
@@ -66,7 +67,9 @@ def _read(path: Path) -> NotifySettings:
     try:
         text = read_private(path, "the settings of the notifications").decode()
     except EvidenceUnavailable as error:
-        raise InvalidNotifySettings(error.detail, hint=f"`chmod 600 {path}`") from None
+        # A hint means that it can be read, but by others, too; that of a key is about copies.
+        command = f"; `chmod 600 {quote(str(path))}` helps" if error.hint else ""
+        raise InvalidNotifySettings(f"{error.detail}{command}") from None
     except UnicodeDecodeError:
         raise InvalidNotifySettings(f"{path} is not UTF-8") from None
     return read_notify_settings(text, str(path), is_loopback)

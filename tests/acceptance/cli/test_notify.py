@@ -159,6 +159,23 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+def test_settings_that_others_can_read_fail_the_test_and_are_found_once(
+    notified: Notified,
+) -> None:
+    notified.file.chmod(0o644)
+    notified.server.stop()
+    notified.server.start()
+    command = f"chmod 600 {notified.file}"
+    for arguments in (("notify", "test"), ("notify", "test", "phone")):
+        done = notified.run(*arguments)
+        assert done.code == 1
+        assert command in done.err
+    found = json.loads(notified.run("doctor", "--json").out)["findings"]
+    (finding,) = (each for each in found if each["check"] == "notifications")
+    assert finding["level"] == "problem"
+    assert command in finding["message"]
+
+
 def test_a_secret_that_is_missing_is_a_problem_of_the_doctor(notified: Notified) -> None:
     (notified.file.parent / "webhook-secret").unlink()
     assert "the channel phone (webhook) cannot be used" in notified.run("doctor").out

@@ -30,6 +30,7 @@ from shiftboss.protocol.notifications.settings import QuietTime
 from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.documents.wording import did_you_mean, pluralize
 from shiftboss.rules.notifications.records import Content, Letter, Notification, NotificationMessage
+from shiftboss.rules.notifications.settings_file import InvalidNotifySettings
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.notifications.port import DeliveryCounts
 from shiftboss.store.port import Store, Transaction
@@ -99,18 +100,26 @@ class NotificationService:
         self, request: SendTestRequest, _key: str | None = None
     ) -> SendTestAnswer:
         """Sent at once, by this server, whatever the hour. It is not in the list."""
-        names = [*self.channels.by_name]
-        if request.channel is not None:
-            if request.channel not in names:
-                raise InvalidRequest(
-                    f"there is no channel {request.channel}{did_you_mean(request.channel, names)}",
-                    field="channel",
-                    hint="`shiftboss notify channels` lists them",
-                )
-            names = [request.channel]
+        names = self._tested(request.channel)
         results = await asyncio.gather(*(self._test(name) for name in names))
         is_taken = bool(results) and all(result.error is None for result in results)
         return SendTestAnswer(success=is_taken, results=results)
+
+    def _tested(self, channel: str | None) -> list[str]:
+        names = [*self.channels.by_name]
+        wanted = names if channel is None else [channel]
+        if self.channels.problem is not None and (not names or wanted[0] not in names):
+            raise InvalidNotifySettings(
+                f"the settings are not used: {self.channels.problem}",
+                hint="correct it, then: systemctl reload shiftboss, or start the server again",
+            )
+        if wanted and wanted[0] not in names:
+            raise InvalidRequest(
+                f"there is no channel {wanted[0]}{did_you_mean(wanted[0], names)}",
+                field="channel",
+                hint="`shiftboss notify channels` lists them",
+            )
+        return wanted
 
     async def _test(self, name: str) -> ChannelResult:
         now_ms = self._clock()
