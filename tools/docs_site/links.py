@@ -23,6 +23,8 @@ FILES_FOLDER: Final = "files"
 
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"(!?\[(?:[^\]\[]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
+# In HTML: a picture, or one of several for a colour scheme.
+_SOURCE: Final = re.compile(r"(<(?:img|source)\b[^>]*?\s(?:src|srcset)=\")([^\"\s]+)(\")")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -74,9 +76,12 @@ def _each_link(markdown: str, repo_path: str, change: Callable[[str], str]) -> s
         target = change(posixpath.normpath(posixpath.join(folder, path)))
         return f"{link[1]}{target}{hash_mark}{anchor}{link[3]}"
 
+    def all_replaced(text: str) -> str:
+        return _SOURCE.sub(replaced, _LINK.sub(replaced, text))
+
     parts: list[str] = []
     end = 0
     for fence in _FENCE.finditer(markdown):
-        parts += [_LINK.sub(replaced, markdown[end : fence.start()]), fence[0]]
+        parts += [all_replaced(markdown[end : fence.start()]), fence[0]]
         end = fence.end()
-    return "".join([*parts, _LINK.sub(replaced, markdown[end:])])
+    return "".join([*parts, all_replaced(markdown[end:])])
