@@ -154,7 +154,9 @@ def serve(
     sockets = [listen(settings)] if process is None else [process.own, process.shared]
     host, port = sockets[0].getsockname()[:2]
     address = address_of(host, port, certificates)
-    local_address = local_address_of(host, port, certificates)
+    # Of several processes, the address of all: people are sent there, and to none of them alone.
+    common_host, common_port = sockets[-1].getsockname()[:2]
+    local_address = local_address_of(common_host, common_port, certificates)
     app = _app(settings, certificates, forwarding, address, local_address)
     if process is not None:
         app.started_at = process.started_at

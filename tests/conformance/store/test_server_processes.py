@@ -48,6 +48,11 @@ class Served:
         servers: list[dict[str, Any]] = answer["servers"]
         return servers
 
+    def open(self, *arguments: str) -> str:
+        done = shiftboss("open", *arguments, SHIFTBOSS_OPERATOR_TOKEN=self._token)
+        assert done.code == 0, done
+        return done.out
+
     def addresses(self) -> list[str]:
         wait_until(lambda: len(self.servers()) == PROCESSES, "both servers are listed")
         return [server["address"] for server in self.servers()]
@@ -78,6 +83,12 @@ def test_processes_share_a_port_and_each_is_a_server_of_its_own(served: Served) 
         # Commands recognise the server of the folder by it.
         assert len({each.get("/health").json()["started_at"] for each in (one, other, shared)}) == 1
         check_a_poll_is_woken(one, watching, other)
+
+
+def test_a_login_link_has_the_address_of_all_processes(served: Served) -> None:
+    for address in served.addresses():
+        opened = served.open("--print", "--server", address)
+        assert opened.startswith(f"{served.url}/login#"), opened
 
 
 def check_a_poll_is_woken(one: Client, watching: Client, other: Client) -> None:
