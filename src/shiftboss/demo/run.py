@@ -99,6 +99,7 @@ def _run_plan(paths: DemoPaths, server: DemoServer) -> RunOutcome | None:
         database=str(paths.database),
         policy=paths.policy,
         trees=paths.trees,
+        commands_look=_here(paths.database),
     )
     progress = Progress()
     with RunView(progress):
@@ -150,7 +151,7 @@ def _result(fact: Fact) -> str:
 
 
 def _print_paths(screen: Console, paths: DemoPaths) -> None:
-    here = CommandPlace(database=str(paths.database))
+    here = _here(paths.database)
     serve = ["shiftboss", "serve", "--db", str(paths.database), "--policy", str(paths.policy)]
     _print_lines(
         screen,
@@ -165,6 +166,11 @@ def _print_paths(screen: Console, paths: DemoPaths) -> None:
     )
 
 
+def _here(database: Path) -> CommandPlace:
+    """With the database, commands also find the operator's token."""
+    return CommandPlace(database=str(database))
+
+
 def _print_lines(screen: Console, *lines: str) -> None:
     # soft_wrap: paths and commands are copied, so they must not be broken.
     for line in lines:
@@ -175,7 +181,9 @@ def wait_for_interrupt(screen: Console, server: DemoServer) -> None:
     """A signal stops the server from the moment on at which the line can be read."""
     address = f"{server.address}/swarm/{SWARM}/status"
     _on_interrupt(lambda *_: server.stop())
-    screen.print(f"\nthe server is running at {address}; press Ctrl-C to stop it", soft_wrap=True)
+    page = _here(server.database).render(f"shiftboss open {SWARM}")
+    screen.print(f"\nthe page: {page}", soft_wrap=True)
+    screen.print(f"the server is running at {address}; press Ctrl-C to stop it", soft_wrap=True)
     server.wait()
     # Nothing is left to interrupt: a second Ctrl-C does not change how the demo ended.
     _on_interrupt(signal.SIG_IGN)

@@ -21,7 +21,7 @@ from shiftboss.demo.repos import create_repos
 from shiftboss.demo.run import DemoPaths, wait_for_interrupt
 from shiftboss.demo.server import DemoServer
 from tests.client import Client
-from tests.commands import Running, running, running_unforked, shiftboss
+from tests.commands import Done, Running, running, running_unforked, shiftboss
 from tests.waiting import wait_until
 
 
@@ -68,6 +68,7 @@ def user(tmp_path: Path) -> Iterator[IsolatedUser]:
         process.kill()
 
 
+_OPENS = re.compile(r"(\S+ shiftboss open demo.*)$")
 FACTS = (
     r"weight: its agent was killed, and demo-\d took over",
     r"postage: its context was full; it was handed over with a checkpoint from demo-\d to demo-\d",
@@ -92,6 +93,7 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
         client = Client(address)
         events = client.stored_events("demo")
         client.close()
+        _check_commands_that_open_the_page(lines, address)
         demo.signal(signal.SIGINT)
         done = demo.end()
     assert (done.code, done.err) == (0, ""), lines
@@ -104,9 +106,7 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
     _check_receipts(folder)
     assert any(line == f"page: {address}/#/s/demo/board" for line in lines)
     replay = next(line.removeprefix("to replay") for line in lines if line.startswith("to replay"))
-    setting, _, *arguments = shlex.split(replay)
-    name, _, value = setting.partition("=")
-    replayed = shiftboss(*arguments, "--json", **{name: value})
+    replayed = _as_printed(replay, "--json")
     assert {task["column"] for task in json.loads(replayed.out)["tasks"]} == {"done"}
     database, policy = folder / "state" / "shiftboss.db", folder / "shiftboss.yaml"
     serve = f"shiftboss serve --db {database} --policy {policy}"
@@ -116,6 +116,21 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
         # The swarm is complete when nothing has happened for a while, or when the server stops.
         assert client.stored_events("demo")[: len(events)] == events
         client.close()
+
+
+def _check_commands_that_open_the_page(lines: list[str], address: str) -> None:
+    """While the demo runs, and at its end: the one of the log, that of the last lines."""
+    printed = {match[1] for line in lines if (match := _OPENS.search(line))}
+    assert sum("page: " in line and bool(_OPENS.search(line)) for line in lines) == 2, lines
+    for command in printed:
+        opened = _as_printed(command, "--print")
+        assert opened.out.startswith(f"{address}/login#"), (command, opened)
+
+
+def _as_printed(command: str, *more: str) -> Done:
+    setting, _, *arguments = shlex.split(command)
+    name, _, value = setting.partition("=")
+    return shiftboss(*arguments, *more, **{name: value})
 
 
 def _check_receipts(folder: Path) -> None:

@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 class RunOptions:
     """`server` is the one that the user has named: see `ServerOptions`. The folder of the database
     also holds the state of the run. `trees` is the folder for the work trees. `plan_file` is noted
-    in the folder of the run, for people."""
+    in the folder of the run, for people. `commands_look` is where the commands that the run prints
+    have to look, if neither the folder nor `server` leads to all that they need."""
 
     plan: Plan
     server: Server | Servers | None
@@ -56,6 +57,7 @@ class RunOptions:
     # How the log of a server that the run starts is written.
     log_options: Sequence[str] = ()
     operator_token: str | None = field(default=None, repr=False)
+    commands_look: CommandPlace | None = None
 
     @property
     def state(self) -> Path:
@@ -161,7 +163,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
         ) as client,
     ):
         progress.log("", f"swarm {swarm_id} at {run_server.server.addresses}")
-        place = command_place(
+        place = options.commands_look or command_place(
             None if options.server is None else str(run_server.server.addresses),
             options.database,
             run_server.server.address,
