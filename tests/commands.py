@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shlex
 import signal
 import termios
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,14 @@ def shiftboss(
         finally:
             process.kill()
     return Done(process.wait(), _text(out), _text(err))
+
+
+def as_printed(command: str, *more: str, folder: Path | str | None = None) -> Done:
+    """Run a command line of an output: settings, `shiftboss`, arguments."""
+    words = shlex.split(command)
+    program = words.index("shiftboss")
+    settings = dict(word.split("=", 1) for word in words[:program])
+    return shiftboss(*words[program + 1 :], *more, folder=folder, **settings)
 
 
 def _text(written: bytes) -> str:

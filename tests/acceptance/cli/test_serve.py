@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import Client
-from tests.commands import running, shiftboss
+from tests.commands import as_printed, running, shiftboss
 from tests.running import RunningServer
 
 TOKEN = "a-token-that-nobody-may-see"
@@ -44,7 +44,8 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
         client.close()
         serving.signal(signal.SIGINT)
         ended = serving.end()
-    assert (ended.code, ended.out) == (0, "Page: shiftboss open\n")
+    page = f"SHIFTBOSS_DB={tmp_path / 'other.db'} shiftboss open"
+    assert (ended.code, ended.out) == (0, f"Page: {page}\n")
     told, refused = ended.err.splitlines()
     # A variable that a shell has for its clients does not lock a local server in silence.
     assert told.startswith("SHIFTBOSS_TOKEN is set: this server requires that token of every")
@@ -101,12 +102,52 @@ def test_the_key_and_the_operators_token_are_private_files_in_the_state_folder(
     ):
         with running(*command, str(tmp_path / name), **variables) as serving:
             assert serving.line().startswith("listening on ")
-            assert serving.line() == "Page: shiftboss open"
+            assert serving.line().startswith(
+                f"Page: SHIFTBOSS_DB={tmp_path / 'x.db'} shiftboss open"
+            )
             serving.signal(signal.SIGTERM)
             assert serving.end() == (0, "", "")
         private = [one for one in sorted((tmp_path / name).iterdir()) if one.is_file()]
         assert [one.name for one in private] == files
         assert {one.stat().st_mode & 0o777 for one in private} == {0o600}
+
+
+@pytest.mark.requirement("OWN-04")
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        ([], "shiftboss open"),
+        (["--db", "a folder/x.db"], "SHIFTBOSS_DB='{0}/a folder/x.db' shiftboss open"),
+        (["--state", "kept"], "shiftboss open --operator-token-file {0}/kept/operator-token"),
+    ],
+)
+def test_the_command_that_opens_the_page_works_as_printed(
+    tmp_path: Path, arguments: list[str], printed: str
+) -> None:
+    with running("serve", "--port", "0", *arguments, folder=tmp_path) as serving:
+        address = serving.line().split()[2].rstrip(";")
+        command = serving.line().removeprefix("Page: ")
+        assert command == printed.format(tmp_path)
+        opened = as_printed(command, "--print", folder=tmp_path)
+        assert opened.out.startswith(f"{address}/login#"), opened
+        serving.signal(signal.SIGTERM)
+        assert serving.end() == (0, "", "")
+
+
+@pytest.mark.requirement("OWN-04")
+def test_the_command_that_opens_the_page_of_a_server_on_postgres_works_as_printed(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    state = tmp_path / "kept"
+    arguments = ("--port", "0", "--db", postgres_url, "--state", str(state))
+    with running("serve", *arguments, folder=tmp_path) as serving:
+        address = serving.line().split()[2].rstrip(";")
+        command = serving.line().removeprefix("Page: ")
+        assert postgres_url not in command
+        opened = as_printed(command, "--print", folder=tmp_path)
+        assert opened.out.startswith(f"{address}/login#"), opened
+        serving.signal(signal.SIGTERM)
+        assert serving.end().code == 0
 
 
 @pytest.mark.requirement("SW-12")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import signal
 import uuid
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from shiftboss.demo.repos import create_repos
 from shiftboss.demo.run import DemoPaths, wait_for_interrupt
 from shiftboss.demo.server import DemoServer
 from tests.client import Client
-from tests.commands import Done, Running, running, running_unforked, shiftboss
+from tests.commands import Running, as_printed, running, running_unforked, shiftboss
 from tests.waiting import wait_until
 
 
@@ -106,7 +105,7 @@ def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_l
     _check_receipts(folder)
     assert any(line == f"page: {address}/#/s/demo/board" for line in lines)
     replay = next(line.removeprefix("to replay") for line in lines if line.startswith("to replay"))
-    replayed = _as_printed(replay, "--json")
+    replayed = as_printed(replay, "--json")
     assert {task["column"] for task in json.loads(replayed.out)["tasks"]} == {"done"}
     database, policy = folder / "state" / "shiftboss.db", folder / "shiftboss.yaml"
     serve = f"shiftboss serve --db {database} --policy {policy}"
@@ -123,14 +122,8 @@ def _check_commands_that_open_the_page(lines: list[str], address: str) -> None:
     printed = {match[1] for line in lines if (match := _OPENS.search(line))}
     assert sum("page: " in line and bool(_OPENS.search(line)) for line in lines) == 2, lines
     for command in printed:
-        opened = _as_printed(command, "--print")
+        opened = as_printed(command, "--print")
         assert opened.out.startswith(f"{address}/login#"), (command, opened)
-
-
-def _as_printed(command: str, *more: str) -> Done:
-    setting, _, *arguments = shlex.split(command)
-    name, _, value = setting.partition("=")
-    return shiftboss(*arguments, *more, **{name: value})
 
 
 def _check_receipts(folder: Path) -> None:

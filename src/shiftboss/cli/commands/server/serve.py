@@ -8,6 +8,8 @@ import shlex
 import signal
 import sys
 import threading
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shiftboss.cli.commands.server.serve_options import (
@@ -65,9 +67,12 @@ from shiftboss.cli.common.tokens import (
 from shiftboss.defaults import (
     CLOCK_SKEW_MAX_SECONDS,
     CONNECTIONS_MAX,
+    DATABASE_FILE,
     HOST,
+    OPERATOR_TOKEN_FILE,
     PORT,
     REQUESTS_PER_SECOND,
+    STATE_FOLDER,
     TOKEN_VARIABLE,
 )
 from shiftboss.store.deadlines import DEFAULT_DEADLINES
@@ -179,7 +184,7 @@ def serve(
         _tell_of_inherited_token()
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
-    announce = _announce_json if as_json else _announce
+    announce = _announce_json if as_json else partial(_announce, settings)
     process = None
     if logs is None:
         process = _one_of_several(settings, workers, announce, log_settings)
@@ -239,10 +244,27 @@ def _names(values: list[str]) -> list[str]:
     return [name for value in values for name in value.replace(",", " ").split()]
 
 
-def _announce(address: str) -> None:
+def _announce(settings: ServerSettings, address: str) -> None:
     print_line(f"listening on {address}; stop with Ctrl-C")
     if not sys.stdout.isatty():
-        print_line("Page: shiftboss open")
+        print_line(f"Page: {_page_command(settings, address)}")
+
+
+def _page_command(settings: ServerSettings, address: str) -> str:
+    """Works as printed in the folder of the server, where commands look in its state folder."""
+    from shiftboss.rules.tasks.waiting import HERE, CommandPlace
+
+    usual, state = Path(STATE_FOLDER).resolve(), settings.state_folder
+    if settings.database_folder is None:
+        place = HERE if state == usual else CommandPlace(server=address)
+    else:
+        file = Path(settings.database).resolve()
+        place = HERE if file == usual / DATABASE_FILE else CommandPlace(database=str(file))
+    command = "shiftboss open"
+    finds_token = state == (settings.database_folder or usual)
+    if not finds_token and settings.operator_token is None:
+        command += f" --operator-token-file {shlex.quote(str(state / OPERATOR_TOKEN_FILE))}"
+    return place.render(command)
 
 
 def _show_link(url: str) -> None:
