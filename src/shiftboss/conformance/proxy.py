@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 
 from shiftboss.conformance.exchanges import Exchange, answer_of, exchange_of, json_object
 from shiftboss.conformance.faults import Fault, FaultReply
-from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 
 ANSWER_SECONDS: Final = 700.0
 CHUNK_BYTES: Final = 65_536
@@ -265,6 +263,14 @@ def _combined_member(exchange: Exchange) -> str | None:
 
 
 def _unknown_member(member: str) -> FaultReply:
-    refusal = InvalidRequest(f"{member}: Extra inputs are not permitted", field=member)
-    body = json.dumps(problem_of(refusal)).encode()
-    return FaultReply(refusal.status, body, PROBLEM_CONTENT_TYPE)
+    detail = f"{member}: Extra inputs are not permitted"
+    problem = {
+        "type": "urn:shiftboss:invalid_request",
+        "title": "The request is not valid",
+        "status": 422,
+        "code": "invalid_request",
+        "detail": detail,
+        "field": member,
+        "hint": None,
+    }
+    return FaultReply(422, json.dumps(problem).encode(), "application/problem+json")

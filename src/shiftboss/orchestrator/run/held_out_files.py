@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import InvalidPlan, ShiftbossError
-from shiftboss.evidence.mirror.objects import RunGit, look_up, read_blobs
+from shiftboss.evidence.mirror.objects import SingleCommands, look_up, read_blobs
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.plan_branches import repo_path
@@ -149,7 +149,7 @@ async def _stored(top: Path, files: Collection[Path]) -> list[Path]:
     blobs = await asyncio.to_thread(lambda: dict(_blobs(files)))
     if not blobs:
         return []
-    blobs_there = await look_up(_with_input(await GitRepo.at(top)), list(blobs))
+    blobs_there = await look_up(_objects(await GitRepo.at(top)), list(blobs))
     return [
         file for file, blob in zip(blobs.values(), blobs_there, strict=True) if blob is not None
     ]
@@ -188,11 +188,11 @@ async def _tracked(top: Path, repo: PlanRepo, names: Sequence[str]) -> set[str]:
     return {*index.out.decode(errors="surrogateescape").split("\0"), *base}
 
 
-def _with_input(git_repo: GitRepo) -> RunGit:
+def _objects(git_repo: GitRepo) -> SingleCommands:
     async def run(arguments: Sequence[str], stdin: bytes) -> GitOutput:
         return await git_repo.run(arguments, stdin=stdin)
 
-    return run
+    return SingleCommands(run)
 
 
 async def count_visible_tests(plan: Plan) -> dict[str, int]:
@@ -216,14 +216,14 @@ async def _count_tests(repo: PlanRepo, tasks: Sequence[PlanTask]) -> dict[str, i
     git_repo = await GitRepo.at(repo_path(repo))
     paths = sorted({path for task in tasks for path in named_test_paths(task)})
     there = await list_files(git_repo, repo, paths)
-    run = _with_input(git_repo)
+    objects = _objects(git_repo)
     counts: dict[str, int] = {}
     for task in tasks:
         files = files_named_by(task, there)
         if files is None or len(files) > _SCANNED_FILES_MAX:
             continue
         names = {f"{start_of(repo)}:{file}": file for file in files}
-        blobs = await read_blobs(run, list(names), _SCANNED_FILE_BYTES_MAX) if names else {}
+        blobs = await read_blobs(objects, list(names), _SCANNED_FILE_BYTES_MAX) if names else {}
         counts[task.id] = await asyncio.to_thread(_count, names, blobs)
     return counts
 
