@@ -356,6 +356,7 @@ class Coordinator:
         return policy_hash(self._policy.settings) if stored is None else stored.sha256
 
     def _look_for_missed_events(self) -> None:
+        self.bus.waiting_polls.on_gap()
         self.hub.recheck()
         self.after_commit.catch_up()
         self.notifications.notifier.catch_up()

@@ -378,7 +378,7 @@ class Bus(RuleBasedStateMachine):
 
     @invariant()
     def who_is_free_for_certain_is_free(self) -> None:
-        for swarm_id, name in self.bus.coordinator.bus.waiting_polls._free_workers._free_since:
+        for swarm_id, name in self.bus.coordinator.bus.waiting_polls._free_workers._free:
             if swarm_id == self.bus.swarm_id:
                 worker = self.rows.workers[name]
                 assert worker.available

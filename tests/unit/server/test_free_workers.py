@@ -14,8 +14,15 @@ ENDED, RESET = EventKind.ATTEMPT_ENDED, EventKind.BUS_WORKER_RESET
 Sent = tuple[int, EventKind, str]
 
 
-def after(*events: Sent) -> FreeWorkers:
+def long_running() -> FreeWorkers:
+    """Of a server that knows of all offers."""
     workers = FreeWorkers()
+    workers._offers_unknown_until = 0.0
+    return workers
+
+
+def after(*events: Sent) -> FreeWorkers:
+    workers = long_running()
     for event_id, kind, task in events:
         send(workers, event_id, kind, task)
     return workers
@@ -59,11 +66,11 @@ def test_an_entry_is_valid_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free_workers, "WORKERS_MAX", 6)
-    workers = FreeWorkers()
+    workers = long_running()
     for number in range(100):
         send(workers, 2 * number + 1, ASSIGNED, "t", f"w{number}")
         send(workers, 2 * number + 2, DONE, "t", f"w{number}")
-    assert len(workers._free_since) <= 6
+    assert len(workers._free) <= 6
     assert workers.take("s", "w99")
 
 
@@ -90,7 +97,7 @@ def test_offers_that_were_forgotten_keep_polls_at_the_store(
 ) -> None:
     """As long as they can last."""
     monkeypatch.setattr(free_workers, "WORKERS_MAX", 4)
-    workers = FreeWorkers()
+    workers = long_running()
     offer(workers, "s")
     for number in range(10):
         offer(workers, f"swarm-{number}")
@@ -106,10 +113,48 @@ def test_offers_that_were_forgotten_keep_polls_at_the_store(
 
 @pytest.mark.requirement("OWN-19")
 def test_an_offer_of_a_deleted_swarm_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    workers = FreeWorkers()
+    workers = long_running()
     offer(workers, "s")
     send(workers, 2, ASSIGNED, "t")
     send(workers, 3, DONE, "t")
     monkeypatch.setattr(free_workers, "OFFER_SECONDS", 0.0)
     assert workers.take("s", "w")
     assert workers._offered == {}
+
+
+@pytest.mark.requirement("OWN-19")
+def test_offers_of_the_time_before_the_start_keep_polls_at_the_store() -> None:
+    workers = FreeWorkers()
+    send(workers, 1, ASSIGNED, "t")
+    send(workers, 2, DONE, "t")
+    assert not workers.take("s", "w")
+
+
+def test_a_report_that_found_nothing_to_do_next_has_asked_for_offers() -> None:
+    workers = FreeWorkers()
+    send(workers, 1, ASSIGNED, "t")
+    send(workers, 2, DONE, "t")
+    workers.on_empty_poll("s", "w")
+    assert workers.take("s", "w")
+    workers.on_empty_poll("s", "w")  # nothing is known of this worker any more
+    assert not workers.take("s", "w")
+
+
+@pytest.mark.requirement("OWN-19")
+def test_an_offer_that_came_after_the_report_keeps_its_poll_at_the_store() -> None:
+    workers = FreeWorkers()
+    send(workers, 1, ASSIGNED, "t")
+    send(workers, 2, DONE, "t")
+    workers.on_empty_poll("s", "w")
+    offer(workers, "s")
+    assert not workers.take("s", "w")
+
+
+@pytest.mark.requirement("OWN-05")
+def test_nothing_is_known_of_anybody_when_events_may_have_been_missed() -> None:
+    workers = after((1, ASSIGNED, "t"), (2, DONE, "t"))
+    workers.forget()
+    assert not workers.take("s", "w")
+    send(workers, 3, ASSIGNED, "t")
+    send(workers, 4, DONE, "t")
+    assert not workers.take("s", "w"), "there may be an offer that it has not heard of"

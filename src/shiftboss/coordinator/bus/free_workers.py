@@ -1,13 +1,14 @@
 """A cache of the workers that are known to be free, so that their polls need no query.
 
-A worker that reported its task done is free until an event says otherwise. Where one server has
-the database to itself, its hub sees every such event. Most polls follow right after such a report.
+A worker that reported its task done is free until an event says otherwise. The hub sees every such
+event, those of other servers a little later: then it wakes the poll. Most polls follow right after
+such a report.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.leases import OFFER_MS
@@ -22,10 +23,15 @@ OFFER_SECONDS: Final = 2 * OFFER_MS / 1000
 _Worker = tuple[str, str]
 
 
+class _Free(NamedTuple):
+    since: float  # by the monotonic clock
+    # Its report has asked the store for the next task, and for an offer to take over.
+    has_polled: bool = False
+
+
 class FreeWorkers:
     def __init__(self) -> None:
-        # When the worker became free, by the monotonic clock.
-        self._free_since: dict[_Worker, float] = {}
+        self._free: dict[_Worker, _Free] = {}
         # The task of the last assignment event, if no other event of the worker followed it.
         self._assigned: dict[_Worker, str] = {}
         # The workers of a swarm with an offer that no poll had received when it was made, if no
@@ -33,16 +39,16 @@ class FreeWorkers:
         # worker's poll may take them over.
         self._offered: dict[str, set[str]] = {}
         self._last_offer_at: dict[str, float] = {}
-        # The offers are unknown until then, because the cache was emptied.
-        self._offers_unknown_until = 0.0
+        # Offers may be unknown until then: the server has just started, or the cache was emptied.
+        self._offers_unknown_until = time.monotonic() + OFFER_SECONDS
 
     def on_event(self, event: Event, data: dict[str, Any]) -> None:
         """Update the cache from an event that names its worker."""
         worker = (event.swarm_id, data["worker"])
         assigned = self._assigned.pop(worker, None)
-        self._free_since.pop(worker, None)
+        self._free.pop(worker, None)
         self._forget_offer(worker)
-        if len(self._free_since) + len(self._assigned) + len(self._last_offer_at) >= WORKERS_MAX:
+        if len(self._free) + len(self._assigned) + len(self._last_offer_at) >= WORKERS_MAX:
             self._clear()
         if event.kind == EventKind.TASK_ASSIGNED.value:
             self._assigned[worker] = data["bead_id"]
@@ -50,28 +56,42 @@ class FreeWorkers:
                 self._offered.setdefault(event.swarm_id, set()).add(data["worker"])
                 self._last_offer_at[event.swarm_id] = time.monotonic()
         elif event.kind == EventKind.TASK_DONE.value and assigned == data["bead_id"]:
-            self._free_since[worker] = time.monotonic()
+            self._free[worker] = _Free(time.monotonic())
+
+    def on_empty_poll(self, swarm_id: str, worker: str) -> None:
+        """The transaction of the worker's report has found nothing for it to do next."""
+        free = self._free.get((swarm_id, worker))
+        if free is not None:
+            self._free[swarm_id, worker] = free._replace(has_polled=True)
+
+    def forget(self) -> None:
+        """Events of other servers may have been missed."""
+        self._clear()
+        self._offers_unknown_until = time.monotonic() + OFFER_SECONDS
 
     def take(self, swarm_id: str, worker: str) -> bool:
         """Whether the worker is known to be free and there is no offer to take over. The entry is
         used up: the next poll asks the store."""
-        since = self._free_since.pop((swarm_id, worker), None)
-        if since is None or self._may_have_offers(swarm_id):
+        free = self._free.pop((swarm_id, worker), None)
+        if free is None or self._has_offers(swarm_id):
             return False
-        return time.monotonic() - since < VALID_SECONDS
-
-    def _may_have_offers(self, swarm_id: str) -> bool:
         now = time.monotonic()
+        knows_offers = free.has_polled or now >= self._offers_unknown_until
+        return knows_offers and now - free.since < VALID_SECONDS
+
+    def _has_offers(self, swarm_id: str) -> bool:
         offered_at = self._last_offer_at.get(swarm_id)
-        if offered_at is not None and now - offered_at >= OFFER_SECONDS:
+        if offered_at is None:
+            return False
+        if time.monotonic() - offered_at >= OFFER_SECONDS:
             self._forget_offers(swarm_id)
-            offered_at = None
-        return offered_at is not None or now < self._offers_unknown_until
+            return False
+        return True
 
     def _clear(self) -> None:
         if self._offered:
             self._offers_unknown_until = time.monotonic() + OFFER_SECONDS
-        for cache in (self._free_since, self._assigned, self._offered, self._last_offer_at):
+        for cache in (self._free, self._assigned, self._offered, self._last_offer_at):
             cache.clear()
 
     def _forget_offers(self, swarm_id: str) -> None:

@@ -41,8 +41,11 @@ class WaitingPolls:
         self._hub = hub
         self._admissions = admissions
         self._free_workers = FreeWorkers()
-        if not store.shared:
-            hub.listen_to_workers(self._free_workers.on_event)
+        hub.listen_to_workers(self._free_workers.on_event)
+
+    def on_gap(self) -> None:
+        """Events of other servers may have been missed."""
+        self._free_workers.forget()
 
     async def poll(self, request: PollRequest, key: str | None = None) -> PollAnswer:
         """Wait until there is something for the worker, or its time is over."""
@@ -110,6 +113,7 @@ class WaitingPolls:
             if not isinstance(outcome, Ended):
                 return outcome
             ended.append(outcome.answer)
+            self._free_workers.on_empty_poll(poll.swarm_id, poll.name)
             return None
 
         try:
