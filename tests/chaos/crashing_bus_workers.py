@@ -56,6 +56,7 @@ class CrashingWorker:
             except (CrashError, OSError):
                 self._expected.crashes += 1
                 self._client.drop()
+        await self._report_lost_task()
         self._client.drop()
 
     async def _live(self) -> None:
@@ -94,7 +95,8 @@ class CrashingWorker:
         self._expected.accept(task["bead_id"], key)
 
     async def _report_lost_task(self) -> None:
-        """The worker crashed during a task and has another one now: its old attempt is over."""
+        """The worker crashed during a task and has another one now, or all tasks are done: its old
+        attempt is over."""
         if self._unreported is not None:
             answer = await self._ask("worker_done", **self._unreported)
             assert answer.body["code"] in ("not_held", "stale_epoch"), answer

@@ -275,6 +275,7 @@ class Coordinator:
         await self.policies.put_file()
         await self.presence.join()
         self._exit.push_async_callback(self.presence.leave)
+        await self.bus.waiting_polls.start()
         await self._grant_grace()
         # Where servers share a database, another one takes over what has failed here.
         on_leader = self.on_leader.run if self.store.shared else self.on_leader.run_for_ever

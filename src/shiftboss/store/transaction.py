@@ -153,6 +153,10 @@ class SqlTransaction(
         row = self._session.fetch_one("next_offer", {"swarm_id": swarm_id, "skip": skip})
         return None if row is None else to_assignment(row)
 
+    def offered_workers(self, limit: int) -> list[tuple[str, str]]:
+        rows = self._session.fetch_all("offered_workers", {"limit": limit})
+        return [(swarm_id, worker) for swarm_id, worker in rows]
+
     def _has_offers(self, swarm_id: str) -> bool:
         return self._session.fetch_one("has_offers", {"swarm_id": swarm_id}) is not None
 

@@ -102,6 +102,36 @@ async def test_of_many_polls_on_two_servers_exactly_one_takes_the_offer_over(
             await here.register("gone")
 
 
+async def test_an_offer_of_the_time_before_a_restart_is_taken_over_after_a_report(
+    store_address: str,
+) -> None:
+    """The report tells the server that its worker is free; the offer it has read at its start."""
+    clock = StillClock()
+    async with open_bus(store_address, clock) as bus:
+        await bus.register("gone", "w")
+        await bus.add_and_submit("t")
+        assert (await bus.show("t")).worker == "gone"
+    async with open_bus(store_address, clock) as bus:
+        await bus.add_and_submit("u")
+        await bus.ack("w", (await bus.given("w")).bead_id)
+        await bus.done("u", "w", 1)
+        assert (await bus.given("w")).bead_id == "t"
+
+
+async def test_a_report_at_one_server_and_an_offer_of_another(postgres_url: str) -> None:
+    clock = StillClock()
+    async with open_bus(postgres_url, clock) as here, open_bus(postgres_url, clock) as there:
+        await here.register("gone", "w")
+        await there.add("t", "u")
+        await here.submit("u")
+        worker = (await here.show("u")).worker
+        assert worker == "gone"
+        await here.ack("gone", (await here.given("gone")).bead_id)
+        assert (await there.submit("t")).worker == "w"
+        await here.done("u", "gone", 1)
+        assert (await here.given("gone")).bead_id == "t"
+
+
 async def test_the_worker_itself_and_another_one_race_for_its_offer(bus: BusFixture) -> None:
     await bus.register("v", "w")
     for task in ("t1", "t2", "t3", "t4"):

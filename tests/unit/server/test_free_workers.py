@@ -14,15 +14,8 @@ ENDED, RESET = EventKind.ATTEMPT_ENDED, EventKind.BUS_WORKER_RESET
 Sent = tuple[int, EventKind, str]
 
 
-def long_running() -> FreeWorkers:
-    """Of a server that knows of all offers."""
-    workers = FreeWorkers()
-    workers._offers_unknown_until = 0.0
-    return workers
-
-
 def after(*events: Sent) -> FreeWorkers:
-    workers = long_running()
+    workers = FreeWorkers()
     for event_id, kind, task in events:
         send(workers, event_id, kind, task)
     return workers
@@ -66,7 +59,7 @@ def test_an_entry_is_valid_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free_workers, "WORKERS_MAX", 6)
-    workers = long_running()
+    workers = FreeWorkers()
     for number in range(100):
         send(workers, 2 * number + 1, ASSIGNED, "t", f"w{number}")
         send(workers, 2 * number + 2, DONE, "t", f"w{number}")
@@ -97,7 +90,7 @@ def test_offers_that_were_forgotten_keep_polls_at_the_store(
 ) -> None:
     """As long as they can last."""
     monkeypatch.setattr(free_workers, "WORKERS_MAX", 4)
-    workers = long_running()
+    workers = FreeWorkers()
     offer(workers, "s")
     for number in range(10):
         offer(workers, f"swarm-{number}")
@@ -113,7 +106,7 @@ def test_offers_that_were_forgotten_keep_polls_at_the_store(
 
 @pytest.mark.requirement("OWN-19")
 def test_an_offer_of_a_deleted_swarm_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    workers = long_running()
+    workers = FreeWorkers()
     offer(workers, "s")
     send(workers, 2, ASSIGNED, "t")
     send(workers, 3, DONE, "t")
@@ -125,13 +118,29 @@ def test_an_offer_of_a_deleted_swarm_is_forgotten(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.requirement("OWN-19")
 def test_offers_of_the_time_before_the_start_keep_polls_at_the_store() -> None:
     workers = FreeWorkers()
+    workers.know_offers([("s", "gone"), ("other", "gone")])
     send(workers, 1, ASSIGNED, "t")
     send(workers, 2, DONE, "t")
     assert not workers.take("s", "w")
+    send(workers, 3, ENDED, "u", worker="gone")
+    send(workers, 4, ASSIGNED, "t")
+    send(workers, 5, DONE, "t")
+    assert workers.take("s", "w")
+
+
+@pytest.mark.requirement("OWN-19")
+def test_very_many_offers_are_taken_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_workers, "OFFERS_READ_MAX", 2)
+    workers = FreeWorkers()
+    workers.know_offers([("other", "gone"), ("other", "away")])
+    send(workers, 1, ASSIGNED, "t")
+    send(workers, 2, DONE, "t")
+    assert not workers.take("s", "w"), "one that was not read may be of this swarm"
 
 
 def test_a_report_that_found_nothing_to_do_next_has_asked_for_offers() -> None:
     workers = FreeWorkers()
+    workers.forget()
     send(workers, 1, ASSIGNED, "t")
     send(workers, 2, DONE, "t")
     workers.on_empty_poll("s", "w")
@@ -142,9 +151,7 @@ def test_a_report_that_found_nothing_to_do_next_has_asked_for_offers() -> None:
 
 @pytest.mark.requirement("OWN-19")
 def test_an_offer_that_came_after_the_report_keeps_its_poll_at_the_store() -> None:
-    workers = FreeWorkers()
-    send(workers, 1, ASSIGNED, "t")
-    send(workers, 2, DONE, "t")
+    workers = after((1, ASSIGNED, "t"), (2, DONE, "t"))
     workers.on_empty_poll("s", "w")
     offer(workers, "s")
     assert not workers.take("s", "w")

@@ -161,6 +161,7 @@ STARTS_WITH = {
     "tasks_with_status": "SEARCH tasks USING INDEX tasks_by_status (swarm_id=? AND status=?",
     "escalated_claims": "SEARCH c USING INDEX claims_open_of_swarm",
     "open_scope_requests": "SEARCH asked USING INDEX scope_requests_open",
+    "offered_workers": "SCAN assignments USING INDEX assignments_not_received",
     "has_offers": "SEARCH assignments USING INDEX assignments_not_received",
     "delete_task_tokens": "SEARCH tokens USING COVERING INDEX tokens_of_task",
 }

@@ -15,6 +15,8 @@ from shiftboss.rules.tasks.leases import OFFER_MS
 
 # When there are more, the cache is emptied and polls ask the store.
 WORKERS_MAX: Final = 100_000
+# When there are more at the start, all offers are taken as unknown.
+OFFERS_READ_MAX: Final = 1_000
 # A poll that comes later asks the store, because the swarm may have been deleted.
 VALID_SECONDS: Final = 60.0
 # An offer has expired by then, or its swarm was deleted.
@@ -39,8 +41,8 @@ class FreeWorkers:
         # worker's poll may take them over.
         self._offered: dict[str, set[str]] = {}
         self._last_offer_at: dict[str, float] = {}
-        # Offers may be unknown until then: the server has just started, or the cache was emptied.
-        self._offers_unknown_until = time.monotonic() + OFFER_SECONDS
+        # Offers may be unknown until then, because the cache was emptied.
+        self._offers_unknown_until = 0.0
 
     def on_event(self, event: Event, data: dict[str, Any]) -> None:
         """Update the cache from an event that names its worker."""
@@ -53,10 +55,17 @@ class FreeWorkers:
         if event.kind == EventKind.TASK_ASSIGNED.value:
             self._assigned[worker] = data["bead_id"]
             if not data.get("received", True):
-                self._offered.setdefault(event.swarm_id, set()).add(data["worker"])
-                self._last_offer_at[event.swarm_id] = time.monotonic()
+                self._note_offer(event.swarm_id, data["worker"])
         elif event.kind == EventKind.TASK_DONE.value and assigned == data["bead_id"]:
             self._free[worker] = _Free(time.monotonic())
+
+    def know_offers(self, offered: list[_Worker]) -> None:
+        """The workers of offers of the time before the first event, `OFFERS_READ_MAX` at most."""
+        if len(offered) >= OFFERS_READ_MAX:
+            self.forget()
+            return
+        for swarm_id, worker in offered:
+            self._note_offer(swarm_id, worker)
 
     def on_empty_poll(self, swarm_id: str, worker: str) -> None:
         """The transaction of the worker's report has found nothing for it to do next."""
@@ -93,6 +102,10 @@ class FreeWorkers:
             self._offers_unknown_until = time.monotonic() + OFFER_SECONDS
         for cache in (self._free, self._assigned, self._offered, self._last_offer_at):
             cache.clear()
+
+    def _note_offer(self, swarm_id: str, worker: str) -> None:
+        self._offered.setdefault(swarm_id, set()).add(worker)
+        self._last_offer_at[swarm_id] = time.monotonic()
 
     def _forget_offers(self, swarm_id: str) -> None:
         del self._offered[swarm_id], self._last_offer_at[swarm_id]

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from pydantic_core import from_json
 
 from shiftboss.coordinator.bus import polls
-from shiftboss.coordinator.bus.free_workers import FreeWorkers
+from shiftboss.coordinator.bus.free_workers import OFFERS_READ_MAX, FreeWorkers
 from shiftboss.coordinator.bus.workers import E, Ended
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.admission import Admissions
@@ -42,6 +42,11 @@ class WaitingPolls:
         self._admissions = admissions
         self._free_workers = FreeWorkers()
         hub.listen_to_workers(self._free_workers.on_event)
+
+    async def start(self) -> None:
+        """After the first event that comes to the hub could have come."""
+        offered = await self._store.read(lambda tx: tx.offered_workers(OFFERS_READ_MAX))
+        self._free_workers.know_offers(offered)
 
     def on_gap(self) -> None:
         """Events of other servers may have been missed."""

@@ -104,6 +104,10 @@ class BusTransaction(Protocol):
         after the `skip` oldest."""
         ...
 
+    def offered_workers(self, limit: int) -> list[tuple[str, str]]:
+        """(swarm_id, name) of the workers of offers that no poll has received, in all swarms."""
+        ...
+
     def put_worker(self, worker: Worker) -> None: ...
 
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:

@@ -170,6 +170,9 @@ ORDER BY registered_at_ms, task_id LIMIT 1 OFFSET :skip;
 SELECT 1 FROM assignments
 WHERE swarm_id = :swarm_id AND NOT received AND state = 'assigned' LIMIT 1;
 
+-- name: offered_workers
+SELECT swarm_id, worker FROM assignments WHERE NOT received AND state = 'assigned' LIMIT :limit;
+
 -- name: worker
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND name = :name;
