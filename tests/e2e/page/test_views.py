@@ -99,3 +99,76 @@ def test_two_runs_are_compared(page: Page, operator: Operator) -> None:
     expect(cost).to_contain_text("−$1.00 (−25%), better")
     tasks = page.get_by_role("region", name="Tasks")
     expect(tasks.get_by_role("link", name="Done")).to_have_count(2)
+
+
+def test_help_of_every_view_lists_its_keys(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-keys", "Keys")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    own = {
+        f"s/{swarm}/board": None,
+        f"s/{swarm}/graph": "Fit",
+        f"s/{swarm}/workers": "Reset the selected worker",
+        f"s/{swarm}/events": None,
+        f"s/{swarm}/replay": "Play and pause",
+        "inbox": None,
+        "runs": "Choose a run to compare",
+        "repos": None,
+    }
+    keys = page.get_by_role("dialog", name="Keys")
+    for route, meaning in own.items():
+        page.goto(f"/#/{route}")
+        view = route.rpartition("/")[2]
+        expect(page.locator("#main")).to_have_attribute("data-view", view)
+        page.keyboard.press("?")
+        expect(keys).to_contain_text("This help")
+        if meaning is not None:
+            expect(keys).to_contain_text(meaning)
+        page.keyboard.press("Escape")
+        expect(keys).to_have_count(0)
+
+
+def test_listed_keys_lead_to_every_view(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-places", "Places")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    page.goto(f"/#/s/{swarm}/board")
+    expect(page.get_by_role("link", name="Alpha")).to_be_visible()
+    page.keyboard.press("?")
+    places = page.get_by_role("dialog", name="Keys").locator("section", has_text="Go to")
+    keys = [each.split() for each in places.locator("dt").all_inner_texts()]
+    names = places.locator("dd").all_inner_texts()
+    assert len(names) == page.locator("#nav li").count()
+    page.keyboard.press("Escape")
+    for sequence, name in zip(keys, names, strict=True):
+        for key in sequence:
+            page.keyboard.press(key)
+        expect(page.locator("#main")).to_have_attribute("data-view", name.lower())
+
+
+def test_keys_of_views_work_wherever_the_focus_is(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-focus", "Focus")
+    operator.add_tasks(swarm, {"a": "Alpha", "b": "Beta"})
+    page.goto(f"/#/s/{swarm}/replay")
+    slider = page.get_by_role("slider", name="Event")
+    expect(page.locator(".replay-task")).to_have_count(2)
+    last = int(slider.input_value())
+    page.keyboard.press("ArrowLeft")
+    expect(slider).to_have_value(str(last - 1))
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(slider).to_have_value("1")
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+
+    page.goto(f"/#/s/{swarm}/graph")
+    drawing = page.locator(".graph-drawing")
+    expect(drawing).to_be_visible()
+    fitted = int(drawing.get_attribute("width") or 0)
+    page.keyboard.press("+")
+    expect(drawing).not_to_have_attribute("width", str(fitted))
+    page.keyboard.press("0")
+    expect(drawing).to_have_attribute("width", str(fitted))
+
+    page.goto(f"/#/s/{swarm}/events")
+    events = page.get_by_role("list", name="Events")
+    expect(events.get_by_text("task added")).to_have_count(2)
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Task")).to_be_focused()

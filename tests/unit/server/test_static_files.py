@@ -58,6 +58,27 @@ async def test_every_file_that_the_pages_name_is_served_with_its_type() -> None:
             assert reply.headers["x-content-type-options"] == "nosniff"
 
 
+def test_the_page_preloads_the_modules_of_its_start_and_the_board() -> None:
+    """One that is missing costs a round trip for each module in between."""
+    preloaded = set(re.findall(r'modulepreload" href="/static/([^"]+)"', _index()))
+    app, board = "js/app.js", "js/views/board.js"
+    assert preloaded == _imports(app, _imports(board, {app, board})) - {app}
+
+
+def _index() -> str:
+    return (FOLDER / "index.html").read_text()
+
+
+def _imports(module: str, known: set[str]) -> set[str]:
+    """`known` with everything that the module imports, directly or not."""
+    for name in re.findall(r'^import .* from "([^"]+)";$', (FOLDER / module).read_text(), re.M):
+        path = (FOLDER / module).parent.joinpath(name).resolve()
+        imported = str(path.relative_to(FOLDER.resolve()))
+        if imported not in known:
+            known = _imports(imported, {*known, imported})
+    return known
+
+
 async def test_no_page_has_inline_scripts_or_styles() -> None:
     for page in FOLDER.glob("*.html"):
         text = page.read_text()

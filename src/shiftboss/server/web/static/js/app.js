@@ -11,12 +11,12 @@ import { mountHeader } from "./shell/header.js";
 import { showHelp } from "./shell/help.js";
 import { bindKeys } from "./shell/keys.js";
 import { mountNav } from "./shell/nav.js";
+import { PLACES, isOfAll } from "./shell/places.js";
 import { showLogin } from "./shell/read_only.js";
 import { toggleTheme } from "./shell/theme_button.js";
 import { toast, toastError } from "./shell/toast.js";
 
 const TICK_MS = 1000;
-const OF_ALL = new Set(["inbox", "runs", "repos"]);
 
 const store = new Store(api);
 const ctx = { api, store, session: null, navigate, toast, act };
@@ -48,7 +48,7 @@ async function act(label, run, { ids = [], onError } = {}) {
 
 function go(view) {
   const { swarm } = store.state;
-  if (OF_ALL.has(view)) navigate(link(view));
+  if (isOfAll(view)) navigate(link(view));
   else navigate(swarm ? link("s", swarm, view) : "#/");
 }
 
@@ -63,17 +63,16 @@ const help = () => showHelp(stage.view.title, stage.view.keys);
 
 function keys() {
   const { mounted } = stage;
-  const ofView = Object.fromEntries((stage.view?.keys ?? []).map(({ key, run }) => [key, () => run(mounted, ctx)]));
+  const ofView = (stage.view?.keys ?? []).filter(({ run }) => run).map(({ key, run }) => [key, (event) => run(mounted, event)]);
+  const ofPlaces = PLACES.map(({ view, key }) => [key, () => go(view)]);
   return {
-    ...ofView,
+    ...Object.fromEntries([...ofPlaces, ...ofView]),
     j: () => mounted.select?.(1), k: () => mounted.select?.(-1),
     h: () => mounted.selectColumn?.(-1), l: () => mounted.selectColumn?.(1),
     enter: () => (isOnControl() ? false : mounted.open?.()),
     escape: () => escape(mounted),
     "/": () => (mounted.focusFilter ? mounted.focusFilter() : commands()),
     "?": help, s: switcher, d: toggleTheme, "mod+k": commands,
-    "g b": () => go("board"), "g t": () => go("graph"), "g w": () => go("workers"), "g e": () => go("events"),
-    "g i": () => go("inbox"), "g r": () => go("runs"), "g p": () => go("replay"), "g o": () => go("repos"),
   };
 }
 

@@ -23,7 +23,7 @@ function kindSelect(onchange) {
     h("optgroup", { label: "Single kinds" }, [...KINDS].sort().map((kind) => option(kind, kind.replaceAll("_", " ")))));
 }
 
-/** `{element, set(query), setActors(names), kindsOf(kind)}`; `onChange({kind, task, actor})`. */
+/** `{element, set(query), setActors(names), kindsOf(kind), focus()}`; `onChange({kind, task, actor})`. */
 export function filterBar({ hasTask, onChange }) {
   let timer = null;
   const changed = () => onChange({ kind: kind.value, task: task?.value.trim(), actor: actor.value });
@@ -32,13 +32,14 @@ export function filterBar({ hasTask, onChange }) {
     timer = setTimeout(changed, TYPING_MS);
   };
   const kind = kindSelect(changed);
-  const task = hasTask ? h("input.field", { type: "search", "aria-label": "Task", placeholder: "Task", spellcheck: "false", dataset: { filter: "" }, oninput: typed }) : null;
+  const task = hasTask ? h("input.field", { type: "search", "aria-label": "Task", placeholder: "Task", spellcheck: "false", oninput: typed }) : null;
   const actor = h("select.field", { "aria-label": "Actor", onchange: changed }, option("", "Everybody"));
   let names = "";
 
   return {
     element: h("div.filters", { role: "search", "aria-label": "Filter" }, kind, task, actor),
     kindsOf: (name) => GROUPS[name]?.[1] ?? [name],
+    focus: () => (task ?? kind).focus(),
     set(query) {
       kind.value = query.kind ?? "";
       if (task && document.activeElement !== task) task.value = query.task ?? "";

@@ -28,7 +28,7 @@ function row(event, swarm) {
 
 const isRecent = (at) => Date.now() - at < 12 * 3600 * 1000;
 
-/** `{element, update(facts, route), refresh(), close(), select(delta), open()}`; with `id`, of that task. */
+/** `{element, update(facts, route), refresh(), select(delta), focusFilter(), close()}`; with `id`, of that task. */
 export function eventsPanel({ api, swarm, id = null, ctx }) {
   const filters = filterBar({ hasTask: id === null, onChange: (query) => ctx.navigate(address(query), { replace: true }) });
   const count = h("p.quiet", { role: "status" });
@@ -90,6 +90,7 @@ export function eventsPanel({ api, swarm, id = null, ctx }) {
     refresh,
     update: (_facts, route) => show(route),
     select: (delta) => list.move(delta),
+    focusFilter: () => filters.focus(),
     close() {
       history?.close();
       list.close();

@@ -4,9 +4,9 @@ const STEP = 1.25;
 const SIZES = { min: 0.2, max: 2 };
 const DRAG_PX = 4;
 
-/** `{setDrawing(svg, layout), zoom(factor), fit(), center(id), close()}` for a scrolling element. */
+/** `{setDrawing(svg, layout), zoom(steps), fit(), center(place, size)}` for a scrolling element. */
 export function viewport(scroller, onZoom) {
-  const view = { scale: 1, layout: null, svg: null, isFitted: true };
+  const view = { scale: 1, layout: null, svg: null };
 
   function resize() {
     view.svg.setAttribute("width", Math.round(view.layout.width * view.scale));
@@ -15,6 +15,7 @@ export function viewport(scroller, onZoom) {
   }
 
   function setScale(scale, at = { x: scroller.clientWidth / 2, y: scroller.clientHeight / 2 }) {
+    if (view.svg === null) return;
     const bounded = Math.min(SIZES.max, Math.max(SIZES.min, scale));
     const ratio = bounded / view.scale;
     const left = (scroller.scrollLeft + at.x) * ratio - at.x;
@@ -25,7 +26,7 @@ export function viewport(scroller, onZoom) {
   }
 
   function fit() {
-    view.isFitted = true;
+    if (view.svg === null) return;
     const scale = Math.min(1, scroller.clientWidth / view.layout.width, scroller.clientHeight / view.layout.height);
     // Smaller than this, nothing could be read: the rest is scrolled to.
     setScale(Math.max(scale, 0.55));
@@ -52,7 +53,7 @@ export function viewport(scroller, onZoom) {
     setScale(view.scale * Math.exp(-event.deltaY / 300), { x: event.clientX - box.left, y: event.clientY - box.top });
   }, { passive: false });
   dragged(scroller);
-  return { setDrawing, fit, center, zoom: (direction) => setScale(view.scale * STEP ** direction) };
+  return { setDrawing, fit, center, zoom: (steps) => setScale(view.scale * STEP ** steps) };
 }
 
 // Touch screens scroll by themselves.

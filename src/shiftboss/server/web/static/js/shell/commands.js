@@ -6,13 +6,10 @@ import { link, taskLink } from "../router.js";
 import { matches } from "../board/model.js";
 import { openPalette } from "./palette.js";
 import { perform } from "./perform.js";
+import { PLACES } from "./places.js";
 import { toggleTheme } from "./theme_button.js";
 
 const TASKS_MAX = 20;
-const PLACES = [
-  ["board", "Board", "g b"], ["graph", "Graph", "g t"], ["workers", "Workers", "g w"], ["events", "Events", "g e"], ["replay", "Replay", ""],
-  ["inbox", "Inbox", "g i"], ["runs", "Runs", "g r"], ["repos", "Repos", ""],
-];
 
 export function openCommands(ctx, selection, go, showHelp, logOut) {
   const { store } = ctx;
@@ -65,7 +62,7 @@ function entryOf(each, group, ctx, ids) {
 }
 
 function places(go) {
-  return PLACES.map(([view, label, keys]) => ({ group: "Go to", label, icon: view, keys, run: () => go(view) }));
+  return PLACES.map(({ view, title, key }) => ({ group: "Go to", label: title, icon: view, keys: key, run: () => go(view) }));
 }
 
 /** Tasks are found when something was typed: there may be ten thousand. */

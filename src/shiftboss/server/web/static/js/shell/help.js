@@ -3,16 +3,17 @@
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { showDialog } from "./dialogs.js";
+import { PLACES } from "./places.js";
 
 const GROUPS = [
   ["Move", [["j k", "Next, previous"], ["h l", "Column to the left, right"], ["enter", "Open"], ["esc", "Back, or close"], ["/", "Filter"]]],
-  ["Go to", [["g b", "Board"], ["g t", "Graph of tasks"], ["g w", "Workers"], ["g e", "Events"], ["g i", "Inbox"], ["g r", "Runs"]]],
+  ["Go to", PLACES.map(({ key, title }) => [key, title])],
   ["Do", [["ctrl k", "Commands for the selection, and everything else"], ["s", "Switch run"], ["d", "Light or dark"], ["?", "This help"]]],
 ];
 
-/** `viewKeys` are those of the view that is shown: `[{ key, label }]`. */
+/** `viewKeys` are those of the view that is shown, see `stage.js`. */
 export function showHelp(viewTitle, viewKeys = []) {
-  const groups = viewKeys.length ? [...GROUPS, [viewTitle, viewKeys.map(({ key, label }) => [key, label])]] : GROUPS;
+  const groups = viewKeys.length ? [...GROUPS, [viewTitle, viewKeys.filter(({ label }) => label).map(({ key, shown, label }) => [shown ?? key, label])]] : GROUPS;
   const close = h("button.button.ghost.icon", { type: "button", "aria-label": "Close", onclick: () => dialog.close() }, icon("cross"));
   const dialog = showDialog("Keys", h("div.dialog-head", null, h("h2", null, "Keys"), close), h("div.dialog-body.help", null, groups.map(group)));
 }

@@ -1,6 +1,8 @@
 // The keyboard: single keys, and `g` followed by a letter. Keys in a field belong to the field.
 
 const SEQUENCE_MS = 1200;
+// Fields that take no text.
+const UNTYPED = new Set(["checkbox", "range"]);
 
 /** `bind({ "j": run, "g b": run, "mod+k": run })`; a function that returns false leaves the key to the browser. */
 export function bindKeys(bindings) {
@@ -31,5 +33,5 @@ function nameOf(event) {
 }
 
 function isTyping(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && target.type !== "checkbox";
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && !UNTYPED.has(target.type);
 }

@@ -3,20 +3,17 @@
 import { h, toggleAttribute, setText } from "../dom.js";
 import { icon } from "../icons.js";
 import { link } from "../router.js";
+import { OF_ALL, OF_SWARM } from "./places.js";
 
-const OF_SWARM = [
-  ["board", "Board"], ["graph", "Graph"], ["workers", "Workers"], ["events", "Events"], ["replay", "Replay"],
-];
-const OF_ALL = [["inbox", "Inbox"], ["runs", "Runs"], ["repos", "Repos"]];
 // Where a view without an entry of its own belongs.
 const PARENT = { task: "board", compare: "runs", event: "events", receipt: "board" };
 
 export function mountNav(root, store) {
   const entries = new Map();
   const count = h("span.badge.red", { "data-empty": true });
-  const entry = ([name, title]) => {
-    const item = h("a.nav-item", { dataset: { view: name } }, icon(name, "nav-icon"), h("span", null, title), name === "inbox" && count);
-    entries.set(name, item);
+  const entry = ({ view, title }) => {
+    const item = h("a.nav-item", { dataset: { view } }, icon(view, "nav-icon"), h("span", null, title), view === "inbox" && count);
+    entries.set(view, item);
     return h("li", null, item);
   };
   const home = h("a.nav-home", { href: "#/", "aria-label": "Shiftboss" }, h("img", { src: "/static/favicon.svg", alt: "", width: "26", height: "26" }), h("span", null, "Shiftboss"));
@@ -24,10 +21,10 @@ export function mountNav(root, store) {
 
   function show(route) {
     const swarm = route.swarm ?? store.state.swarm;
-    for (const [name] of OF_SWARM) {
-      entries.get(name).setAttribute("href", swarm ? link("s", swarm, name) : "#/");
+    for (const { view } of OF_SWARM) {
+      entries.get(view).setAttribute("href", swarm ? link("s", swarm, view) : "#/");
     }
-    for (const [name] of OF_ALL) entries.get(name).setAttribute("href", link(name));
+    for (const { view } of OF_ALL) entries.get(view).setAttribute("href", link(view));
     const current = PARENT[route.view] ?? route.view;
     for (const [name, item] of entries) toggleAttribute(item, "aria-current", name === current, "page");
   }

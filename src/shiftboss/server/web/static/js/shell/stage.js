@@ -4,7 +4,9 @@ import { empty, h } from "../dom.js";
 import { link, parse } from "../router.js";
 import { currentSwarm } from "../store.js";
 
-// Each exports `view`: `{ name, title, keys, mount(root, ctx) }`.
+// Each exports `view`: `{ name, title, keys, mount(root, ctx) }`. `keys` are those of this view alone:
+// `{ key, shown, label, run(mounted, event) }`. The help lists those with a label, as `shown` or `key`. Those without
+// `run` are handled by what has the focus.
 const VIEWS = {
   board: () => import("../views/board.js"),
   inbox: () => import("../views/inbox.js"),

@@ -7,7 +7,6 @@ import { eventsPanel } from "../events/panel.js";
 export const view = {
   name: "events",
   title: "Events",
-  keys: [["/", "filter by task"], ["j / k", "next and previous event"], ["enter", "open the event"]],
   mount(root, ctx) {
     return ctx.route.view === "event" ? mountEvent(root, ctx) : mountList(root, ctx);
   },
@@ -21,6 +20,7 @@ function mountList(root, ctx) {
     navigate: (route) => panel.update(null, route),
     update: () => panel.refresh(),
     select: (delta) => panel.select(delta),
+    focusFilter: () => panel.focusFilter(),
     unmount: () => panel.close(),
   };
 }

@@ -18,7 +18,13 @@ const CHOICE_MS = 30_000;
 export const view = {
   name: "graph",
   title: "Graph",
-  keys: [["arrows", "along the dependencies"], ["+ / − / 0", "larger, smaller, fit"], ["enter", "open the task"]],
+  keys: [
+    { shown: "← ↑ → ↓", label: "From the selected task along the dependencies" },
+    { key: "+", label: "Larger", run: (mounted) => mounted.zoom(1) },
+    { key: "=", run: (mounted) => mounted.zoom(1) },
+    { key: "-", shown: "−", label: "Smaller", run: (mounted) => mounted.zoom(-1) },
+    { key: "0", label: "Fit", run: (mounted) => mounted.fit() },
+  ],
   mount(root, ctx) {
     return new GraphView(root, ctx);
   },
@@ -51,9 +57,17 @@ class GraphView {
   _zoomButtons() {
     const button = (label, text, run) => h("button.button.icon", { type: "button", "aria-label": label, title: label, onclick: run }, text);
     return h("div.buttons.graph-zoom", null, this._zoomed,
-      button("Smaller", "−", () => this._viewport.zoom(-1)),
-      button("Larger", "+", () => this._viewport.zoom(1)),
-      h("button.button", { type: "button", onclick: () => this._viewport.fit() }, "Fit"));
+      button("Smaller", "−", () => this.zoom(-1)),
+      button("Larger", "+", () => this.zoom(1)),
+      h("button.button", { type: "button", onclick: () => this.fit() }, "Fit"));
+  }
+
+  zoom(steps) {
+    this._viewport.zoom(steps);
+  }
+
+  fit() {
+    this._viewport.fit();
   }
 
   _draw() {
@@ -135,11 +149,9 @@ class GraphView {
 
   _walk(event) {
     const id = event.target.closest(".graph-node")?.dataset.id;
-    const zoom = { "+": () => this._viewport.zoom(1), "=": () => this._viewport.zoom(1), "-": () => this._viewport.zoom(-1), 0: () => this._viewport.fit() }[event.key];
-    const next = id && nextTask(id, event.key, this._layout);
-    if (zoom && !event.ctrlKey && !event.metaKey) zoom();
-    else if (next) this._node(next)?.focus();
-    else if (!id || !event.key.startsWith("Arrow")) return;
+    if (!id || !event.key.startsWith("Arrow")) return;
+    const next = nextTask(id, event.key, this._layout);
+    if (next) this._node(next)?.focus();
     event.preventDefault();
   }
 

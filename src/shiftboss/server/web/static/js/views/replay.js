@@ -9,6 +9,7 @@ import { Player } from "../replay/player.js";
 import { oneAtATime } from "../schedule.js";
 
 const SPEEDS = [1, 5, 20, 100];
+const SHIFT_STEP = 10;
 const ADDRESS_MS = 400;
 // The whole state is read again: rarely, while a swarm goes on.
 const FOLLOW_PAUSE_MS = 2000;
@@ -16,7 +17,11 @@ const FOLLOW_PAUSE_MS = 2000;
 export const view = {
   name: "replay",
   title: "Replay",
-  keys: [["space", "play and pause"], ["← / →", "one event back and forth"]],
+  keys: [
+    { key: " ", shown: "space", label: "Play and pause", run: (mounted, event) => !isOnControl(event) && mounted.toggle() },
+    { key: "arrowleft", shown: "←", label: "One event back; with Shift, ten", run: (mounted, event) => mounted.step(-1, event) },
+    { key: "arrowright", shown: "→", label: "One event forward; with Shift, ten", run: (mounted, event) => mounted.step(1, event) },
+  ],
   mount(root, ctx) {
     return new ReplayView(root, ctx);
   },
@@ -41,21 +46,20 @@ class ReplayView {
   _build(root) {
     const player = this._player;
     const button = (label, text, run) => h("button.button.icon", { type: "button", "aria-label": label, title: label, onclick: run }, text);
-    this._play = h("button.button.primary.replay-play", { type: "button", onclick: () => this._toggle() }, "Play");
+    this._play = h("button.button.primary.replay-play", { type: "button", onclick: () => this.toggle() }, "Play");
     this._slider = h("input.replay-slider", { type: "range", min: "1", max: "1", step: "1", "aria-label": "Event", oninput: () => { player.pause(); player.seek(Number(this._slider.value)); } });
     this._position = h("span.number.soft");
     this._speed = h("select.field.replay-speed", { "aria-label": "Speed", onchange: () => (player.eventsPerSecond = Number(this._speed.value)) }, SPEEDS.map((speed) => h("option", { value: String(speed) }, `${speed} events/s`)));
     this._speed.value = String(player.eventsPerSecond);
     this._event = h("div.replay-event", { "aria-live": "polite" });
     this._board = h("div.replay-board", { "aria-busy": "true" });
-    this._page = h("div.page.fill.replay-page", { onkeydown: (event) => this._key(event) },
+    root.append(h("div.page.fill.replay-page", null,
       h("h1.visually-hidden", null, "Replay"),
-      h("div.replay-controls", null, this._play, button("One event back", "‹", () => player.step(-1)), button("One event forth", "›", () => player.step(1)), this._slider, this._position, this._speed),
-      this._event, this._board);
-    root.append(this._page);
+      h("div.replay-controls", null, this._play, button("One event back", "‹", () => player.step(-1)), button("One event forward", "›", () => player.step(1)), this._slider, this._position, this._speed),
+      this._event, this._board));
   }
 
-  _toggle() {
+  toggle() {
     if (this._player.isPlaying) this._player.pause();
     else this._player.play();
   }
@@ -97,13 +101,8 @@ class ReplayView {
     replace(this._board, empty(error.message, error.hint, `shiftboss replay ${this._swarm}`));
   }
 
-  _key(event) {
-    if (/^(INPUT|SELECT|BUTTON)$/.test(event.target.tagName) && event.key !== "Escape") return;
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step) this._player.step(step * (event.shiftKey ? 10 : 1));
-    else if (event.key === " ") this._toggle();
-    else return;
-    event.preventDefault();
+  step(events, { shiftKey }) {
+    this._player.step(events * (shiftKey ? SHIFT_STEP : 1));
   }
 
   navigate(route) {
@@ -125,6 +124,11 @@ class ReplayView {
     this._player.pause();
     this._abort.abort();
   }
+}
+
+/** The space bar presses what has the focus. */
+function isOnControl(event) {
+  return Boolean(event.target.closest?.("a, button, select"));
 }
 
 function atOf(route) {
