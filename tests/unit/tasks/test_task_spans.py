@@ -75,6 +75,13 @@ def test_a_task_waits_in_the_queue_until_it_is_handed_out() -> None:
     assert [span.error for span in spans] == [None, None, "lease_expired", None]
 
 
+@pytest.mark.parametrize("reason", ["returned", "taken_over", "run_ended", "parked", "retried"])
+def test_an_attempt_whose_work_goes_on_elsewhere_is_no_error(reason: str) -> None:
+    spans = spans_of(ASSIGNED, (EventKind.ATTEMPT_ENDED, {**ATTEMPT, "reason": reason}))
+    assert shown(spans)[1:] == [("attempt", 1000, 2000, reason)]
+    assert spans[1].error is None
+
+
 def test_a_task_that_a_worker_is_free_for_never_waits() -> None:
     spans = spans_of((EventKind.TASK_ADDED, TASK), ASSIGNED, (EventKind.TASK_DONE, ATTEMPT))
     assert [span.name for span in spans] == ["submit", "attempt"]

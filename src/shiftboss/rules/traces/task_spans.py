@@ -23,14 +23,14 @@ _PEACEFUL_ENDS: Final = frozenset(
         "offer_taken_over",
         "taken_over",
         "run_ended",
+        "returned",
         "retried",
         "cancelled",
         "reset",
     }
 )
 
-
-# What a task that goes on no more ends with. One that is accepted lands after it is done.
+# Ends of tasks that do not go on. One that is accepted lands after it is done.
 _LAST_KINDS: Final = frozenset(
     {
         EventKind.TASK_DONE.value,

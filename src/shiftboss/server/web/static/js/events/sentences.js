@@ -52,6 +52,7 @@ const SENTENCES = {
   checkpoint_stored: (data) => `${data.worker} stored a checkpoint`,
   question_asked: (data) => `${data.worker} asks ${data.contact}${quoted(data.question)}`,
   question_answered: (data) => `Answered${quoted(data.answer)}`,
+  questions_withdrawn: () => "Nobody waits for an answer any more",
   answer_delivered: (data) => `${data.worker} received the answer`,
   handoff_spawned: (data) => `Contract ${data.contract_version} owns ${list(data.files_owned) || "no files"}`,
   contract_changed: (data) => `Contract ${data.contract_version} is in force${quoted(data.reason)}`,

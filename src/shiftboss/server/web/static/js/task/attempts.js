@@ -8,6 +8,10 @@ const ENDINGS = {
   task_parked: ["parked", "amber"],
 };
 const LOST = {
+  offer_expired: ["not taken", "quiet"],
+  offer_taken_over: ["not taken", "quiet"],
+  returned: ["given back", "quiet"],
+  run_ended: ["run ended", "quiet"],
   lease_expired: ["lost", "red"],
   timed_out: ["timed out", "red"],
   cancelled: ["cancelled", "quiet"],
