@@ -118,7 +118,7 @@ async def test_a_question_is_sent_once_signed_and_with_its_command(setup: Setup)
     assert data["command"] == f"shiftboss questions answer 1 'your answer' --swarm {SWARM}"
     assert data["link"].endswith(f"/#/s/{SWARM}/task/t")
     assert (view.attempts, view.message_id) == (1, received.message_id)
-    assert coordinator.notifications.notifier.deliveries == {("hook", "sent"): 1}
+    assert coordinator.notifications.notifier.attempts == {"sent": 1, "retried": 0, "failed": 0}
 
 
 async def test_a_receiver_that_fails_hangs_redirects_or_never_ends(setup: Setup) -> None:

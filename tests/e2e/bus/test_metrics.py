@@ -48,6 +48,7 @@ def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
     assert value(families, "shiftboss_delivery_wait_seconds_count") == 1
     assert value(families, "shiftboss_http_requests_total", route="bus", result="2xx") == 4
     assert value(families, "shiftboss_ready") == 1
+    assert value(families, "shiftboss_notification_attempts_total", result="failed") == 0
     shown = {family.name for family in parse_open(opened.text)}  # type: ignore[no-untyped-call]
     assert {f"{PREFIX}{name}" for name in CATALOGUE} <= shown
     assert {name for name in shown if name.startswith(PREFIX)} <= {

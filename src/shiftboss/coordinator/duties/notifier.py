@@ -70,12 +70,12 @@ class ChannelSender(Timer):
         hub: Hub,
         active: ActiveChannels,
         name: str,
-        deliveries: Counter[tuple[str, str]],
+        attempts: Counter[str],
     ) -> None:
         super().__init__(store, clock, hub)
         self._active = active
         self._name = name
-        self._deliveries = deliveries
+        self._attempts = attempts
         self._rate = Rate(active.settings.channels[name].per_minute)
         self._was_limited = False
 
@@ -118,7 +118,7 @@ class ChannelSender(Timer):
             chance=random.random(),  # noqa: S311 - jitter, not a secret
         )
         result = await self.store.write(record, "")
-        self._deliveries[self._name, result] += 1
+        self._attempts[result] += 1
         if attempt.error is not None:
             log.warning("notification %s by %s: %s", message.message_id, self._name, attempt.error)
 
@@ -143,7 +143,7 @@ def _unexpected(channel: Channel, error: Exception) -> str:
 
 
 class Notifier:
-    """`deliveries` counts what became of messages, by channel and result: sent, retried, failed."""
+    """`attempts` counts the attempts to send a message, by result."""
 
     on_every_server: ClassVar[bool] = False
 
@@ -164,7 +164,7 @@ class Notifier:
         self._reader = OutboxReader(store, clock, hub, active, self.wake)
         # A channel may fail for long because of its receiver, which is no fault of the duty.
         self.record = self._reader.record
-        self.deliveries: Counter[tuple[str, str]] = Counter()
+        self.attempts: Counter[str] = Counter(dict.fromkeys(outbox.RESULTS, 0))
 
     def wake(self) -> None:
         """Something may be due in the channels."""
@@ -184,7 +184,7 @@ class Notifier:
 
     def _new_senders(self) -> list[ChannelSender]:
         return [
-            ChannelSender(self._store, self._clock, self._hub, self._active, name, self.deliveries)
+            ChannelSender(self._store, self._clock, self._hub, self._active, name, self.attempts)
             for name in self._active.settings.channels
         ]
 

@@ -18,6 +18,8 @@ from shiftboss.store.port import Transaction
 
 EVENTS_PER_TRANSACTION_MAX: Final = 100
 ERROR_CHARACTERS_MAX: Final = 300
+# How an attempt to send a message ends: it was taken, it is tried again later, it is given up.
+RESULTS: Final = ("sent", "retried", "failed")
 
 
 class SendResult(NamedTuple):
@@ -99,7 +101,7 @@ def record_attempt(
     now_ms: int,
     chance: float,
 ) -> str:
-    """`sent`, `failed` (given up) or `retried` (tried again later)."""
+    """One of `RESULTS`."""
     letters = tx.letters_of_message(channel, message_id)
     tries = max((letter.delivery.attempts for letter in letters), default=0) + 1
     is_retried = attempt.error is not None and tries < ATTEMPTS_MAX

@@ -43,8 +43,7 @@ _FIRST_PAGE: Final = 2**53
 
 
 class NotificationService:
-    """`leading` is the store as a duty of the leader sees it. The duty itself is `notifier`; it
-    counts the `deliveries`."""
+    """`leading` is the store as a duty of the leader sees it. The duty itself is `notifier`."""
 
     def __init__(
         self, store: Store, leading: LeaderStore, clock: Clock, hub: Hub, channels: ActiveChannels

@@ -88,6 +88,9 @@ SERVER: Final = (
     ),
     Metric("effects_waiting", "gauge", "Events whose effects after the commit have not run yet"),
     Metric("effect_failures", "counter", "Effects after a commit that failed", ("effect",)),
+    Metric(
+        "notification_attempts", "counter", "Attempts to send a notification by result", ("result",)
+    ),
     Metric("trace_spans", "counter", "Spans of traces, if they are exported", ("result",)),
     Metric("trace_export_failures", "counter", "Tries to export spans that failed"),
     Metric("evidence_process_starts", "counter", "Starts of the evidence process"),

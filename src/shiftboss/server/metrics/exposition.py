@@ -119,6 +119,7 @@ def _server(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge("effects_waiting", {(): snapshot.effects_waiting})
     yield _counter("effect_failures", _by_name(snapshot.effect_failures))
+    yield _counter("notification_attempts", _by_name(snapshot.notification_attempts))
     yield _counter("trace_spans", _by_name(snapshot.spans))
     yield _counter("trace_export_failures", {(): snapshot.span_failures})
     yield _counter("evidence_process_starts", {(): snapshot.evidence_starts})

@@ -47,6 +47,7 @@ class Snapshot(NamedTuple):
     duties: Mapping[str, DutyNumbers]
     effects_waiting: int
     effect_failures: Mapping[str, int]
+    notification_attempts: Mapping[str, int]
     spans: Mapping[str, int]
     span_failures: int
     evidence_starts: int
@@ -86,6 +87,7 @@ class Monitor:
             },
             effects_waiting=coordinator.after_commit.waiting,
             effect_failures=dict(coordinator.after_commit.failures),
+            notification_attempts=dict(coordinator.notifications.notifier.attempts),
             spans={
                 "exported": 0 if coordinator.traces is None else coordinator.traces.exported,
                 "dropped": 0 if coordinator.traces is None else coordinator.traces.dropped,
