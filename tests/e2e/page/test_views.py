@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -10,6 +12,16 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.page.page_operator import Operator
 
 pytestmark = pytest.mark.requirement("OWN-04")
+
+# As if the reader went to another tab, and came back: a browser without a screen shows all tabs.
+HIDE: Final = """() => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+SHOW: Final = """() => {
+  delete document.hidden;
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 
 
 def node(page: Page, task: str) -> Locator:
@@ -172,3 +184,25 @@ def test_keys_of_views_work_wherever_the_focus_is(page: Page, operator: Operator
     expect(events.get_by_text("task added")).to_have_count(2)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Task")).to_be_focused()
+
+
+def test_a_tab_that_nobody_sees_loads_only_what_needs_a_person(
+    page: Page, operator: Operator
+) -> None:
+    swarm = operator.create_swarm("views-hidden", "Hidden")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    page.goto(f"/#/s/{swarm}/events")
+    events = page.get_by_role("list", name="Events")
+    expect(events.get_by_text("task added")).to_have_count(1)
+    page.evaluate(HIDE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    operator.start(swarm, "w-1")
+    operator.ask(swarm, "w-1", "Which one?")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    # A second round, after everything that the first one may have led to.
+    operator.answer(swarm, "That one.")
+    expect(page).not_to_have_title(re.compile(r"^\(1\) "))
+    assert {path for path in asked if path.startswith("/bus/")} == {"/bus/list_inbox"}
+    page.evaluate(SHOW)
+    expect(events.get_by_text("question answered")).to_have_count(1)

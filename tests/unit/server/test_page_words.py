@@ -13,6 +13,7 @@ from shiftboss.protocol.board.cards import Column
 from shiftboss.protocol.board.inbox import InboxKind
 from shiftboss.protocol.claims.verdicts import CheckName
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.tasks.worker_protocol import CONTEXT_THRESHOLD
 from tests.unit.project.test_reference import rows
 
 pytestmark = pytest.mark.requirement("OWN-04")
@@ -66,6 +67,11 @@ def test_every_kind_of_the_inbox_has_a_word() -> None:
 
 def test_every_check_has_a_meaning() -> None:
     assert keys("task/check.js", "MEANINGS") == set(get_args(CheckName))
+
+
+def test_a_context_stands_out_from_where_a_checkpoint_is_asked_for() -> None:
+    text = (MODULES / "format.js").read_text(encoding="utf-8")
+    assert f"const CONTEXT_HIGH = {CONTEXT_THRESHOLD};" in text
 
 
 def test_every_column_has_a_title() -> None:

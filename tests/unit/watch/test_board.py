@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from shiftboss.cli.watch.model.card_lines import board_head, row_segments
+from shiftboss.cli.watch.model.card_lines import board_head, context_segment, row_segments
 from shiftboss.cli.watch.model.cards import COLUMNS, Board, BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, fitted, money
 
@@ -116,6 +116,15 @@ def test_every_line_is_as_wide_as_the_screen_and_has_no_control_characters(width
 
 def _text(line: list[Segment]) -> str:
     return "".join(segment.text for segment in line)
+
+
+@pytest.mark.parametrize(("usage", "style"), [(None, ""), (0.69, ""), (0.7, "yellow")])
+def test_a_context_stands_out_from_where_a_checkpoint_is_asked_for(
+    usage: float | None, style: str
+) -> None:
+    shown = context_segment(usage)
+    assert str(shown.style or "") == style
+    assert cell_len(shown.text) == 4
 
 
 def test_texts_fit_their_cells() -> None:

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, money, segment
+from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 
 _CI_MARKS: Final = {
     "pending": ("ci …", "yellow"),
@@ -16,8 +17,6 @@ _CI_MARKS: Final = {
     "failed": ("ci ✗", "bold red"),
     "unreachable": ("ci ?", "yellow"),
 }
-# From this share on, the context of an agent is nearly full.
-CONTEXT_HIGH: Final = 0.8
 WIDE_COLUMNS_MIN: Final = 110
 _FIXED_CELLS: Final = 2 + 1 + 1 + 4 + 1 + 6 + 1 + 4 + 1 + 4 + 2
 
@@ -55,7 +54,7 @@ def card_segments(card: BoardCard, now_ms: int, width: int) -> list[Segment]:
         gap,
         segment(money(card.dollars) or count(card.tokens), 6, quiet, right=True),
         gap,
-        segment(_context(card), 4, _context_style(card), right=True),
+        context_segment(card.context_usage),
         gap,
         segment(ci, 4, ci_style),
         segment("", 2),
@@ -73,12 +72,13 @@ def _age(card: BoardCard, now_ms: int) -> str:
     return span((now_ms - card.since) / 1000) if card.since else ""
 
 
-def _context(card: BoardCard) -> str:
-    return "" if card.context_usage is None else f"{card.context_usage:.0%}"
-
-
-def _context_style(card: BoardCard) -> str:
-    return "yellow" if (card.context_usage or 0) >= CONTEXT_HIGH else ""
+def context_segment(usage: float | None) -> Segment:
+    """It stands out once the worker is asked to write a checkpoint."""
+    if usage is None:
+        return segment("", 4)
+    return segment(
+        f"{usage:.0%}", 4, "yellow" if check_context_threshold(usage) else "", right=True
+    )
 
 
 def row_segments(row: BoardCard | Heading, now_ms: int, width: int) -> list[Segment]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.segment import Segment
 
 from shiftboss.cli.common.times import span
-from shiftboss.cli.watch.model.card_lines import CONTEXT_HIGH
+from shiftboss.cli.watch.model.card_lines import context_segment
 from shiftboss.cli.watch.model.cells import count, money, segment
 
 Members = Mapping[str, Any]
@@ -47,7 +47,6 @@ class Workers:
 
 def worker_segments(worker: Members, now_ms: int, width: int) -> list[Segment]:
     status = str(worker.get("status") or "")
-    context = worker.get("context_usage")
     lease = worker.get("lease_expires_at")
     rest = max(width - _NAME_CELLS - _STATUS_CELLS - _TASK_CELLS - 23, 0)
     step = worker.get("step") or worker.get("substate") or worker.get("milestone") or ""
@@ -62,12 +61,7 @@ def worker_segments(worker: Members, now_ms: int, width: int) -> list[Segment]:
         gap,
         segment(span((lease - now_ms) / 1000) if lease else "", 5, right=True),
         gap,
-        segment(
-            "" if context is None else f"{context:.0%}",
-            4,
-            "yellow" if (context or 0) >= CONTEXT_HIGH else "",
-            right=True,
-        ),
+        context_segment(worker.get("context_usage")),
         gap,
         segment(money(worker.get("dollars")) or count(worker.get("tokens")), 6, right=True),
         segment("", 2),

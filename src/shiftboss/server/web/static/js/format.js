@@ -125,6 +125,14 @@ export function shortCommit(commit) {
   return clean(commit).slice(0, 8);
 }
 
+// From here on a worker is asked to write a checkpoint.
+const CONTEXT_HIGH = 0.7;
+
+/** The tone of a use of the context: `amber` when it is nearly full. */
+export function toneOfContext(share) {
+  return share >= CONTEXT_HIGH ? "amber" : "";
+}
+
 /** Where a task stands, as its worker reports it: `WORKING · writing new code · 2/3 files`. */
 export function milestoneOf({ milestone, substate, progress }) {
   return [milestone, substate?.replaceAll("_", " "), progress].filter(Boolean).join(" · ");

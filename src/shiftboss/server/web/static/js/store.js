@@ -110,17 +110,17 @@ export class Store {
     for (const [swarm, change] of Object.entries(swarms)) {
       this._remember(swarm, change, false);
       if (change.kinds.some((kind) => !QUIET_KINDS.has(kind))) this._askInbox();
-      if (swarm === this.state.swarm) this._changedHere(change);
+      if (swarm === this.state.swarm && !document.hidden) this._changedHere(change);
+    }
+    if (document.hidden) {
+      this._isBehind = true;
+      return;
     }
     this._askSwarms();
     this._deliver();
   }
 
   _changedHere(change) {
-    if (document.hidden) {
-      this._isBehind = true;
-      return;
-    }
     this._isUsageOld ||= change.kinds.includes("budget_set");
     this._askStatus();
     if (!this._cards) return;
@@ -134,6 +134,7 @@ export class Store {
     if (!this._isBehind) return;
     this._isBehind = false;
     this.reload();
+    this._deliver();
   }
 
   _remember(swarm, change, isReload) {

@@ -2,7 +2,7 @@
 // column alone, so that nothing moves while it changes.
 
 import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from "../dom.js";
-import { dollars, firstLine, milestoneOf, percent, sentence } from "../format.js";
+import { dollars, firstLine, milestoneOf, percent, sentence, toneOfContext } from "../format.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
 import { link, taskLink } from "../router.js";
@@ -10,8 +10,6 @@ import { link, taskLink } from "../router.js";
 const SHORT = 84;
 const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, waiting: SHORT, accepted: SHORT, done: 36 };
 
-// From here on a worker is asked to write a checkpoint.
-const CONTEXT_HIGH = 0.7;
 const AT_WORK = ["running", "verifying"];
 const CI_WORDS = { pending: ["clock", "CI running", ""], passed: ["check", "CI passed", "green"], failed: ["cross", "CI failed", "red"], unreachable: ["cross", "CI unreachable", "amber"] };
 
@@ -100,14 +98,15 @@ function setContext(element, card) {
   element.hidden = usage == null || !AT_WORK.includes(card.column);
   if (!element.hidden) {
     const words = `Context ${percent(usage)} full`;
-    setMeter(element, usage, words, usage >= CONTEXT_HIGH ? "amber" : "");
+    setMeter(element, usage, words, toneOfContext(usage));
     element.title = words;
   }
 }
 
 function workerOf(card) {
-  if (card.worker && card.agent && !card.worker.includes(card.agent)) return `${card.worker} · ${card.agent}`;
-  return card.worker || card.agent || card.repo || card.bead_id;
+  const agent = card.agent ?? card.model;
+  if (card.worker && agent && !card.worker.includes(agent)) return `${card.worker} · ${agent}`;
+  return card.worker || agent || card.repo || card.bead_id;
 }
 
 function timeOf(card) {

@@ -40,7 +40,6 @@ function head(check) {
   );
 }
 
-
 function violationsOf(check, claim) {
   const own = (claim.violations ?? []).filter((violation) => violation.check === check.name);
   return own.map((violation) =>

@@ -3,7 +3,7 @@
 import { ageOf, command, foreign, h, meter, setMeter } from "../dom.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
-import { compact, dollars, duration, percent, sentence } from "../format.js";
+import { compact, dollars, duration, percent, sentence, toneOfContext } from "../format.js";
 import { link, taskLink } from "../router.js";
 import { show } from "./section.js";
 import { actionRow } from "./actions.js";
@@ -75,7 +75,7 @@ function spentOf({ tokens, dollars: spent, budget_dollars: limit }) {
 
 function contextOf(share) {
   const words = `Context ${percent(share)}`;
-  return h("span.meter-line", null, words, setMeter(meter(words), share, words, share > 0.8 ? "amber" : ""));
+  return h("span.meter-line", null, words, setMeter(meter(words), share, words, toneOfContext(share)));
 }
 
 const CI = { passed: ["green", "accepted"], failed: ["red", "failed"], pending: ["plain", "verifying"], unreachable: ["amber", "question"] };

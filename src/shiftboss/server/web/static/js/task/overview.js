@@ -19,7 +19,7 @@ export const asksOf = (facts) => facts.needs.filter((item) => ANSWERED.has(item.
 /** The reasons that need no notice, because the overview has a form for them. */
 export const answeredReasons = (facts) => (asksOf(facts).length ? REASONS : new Set());
 
-/** `{element, update(facts, route, change), close()}`; `verdict` is the panel of the newest claim. */
+/** `{element, update(facts)}`; `verdict` is the panel of the newest claim. */
 export function overviewPanel({ api, swarm, id, ctx, verdict }) {
   const asks = h("div.requests");
   const refusal = h("div.refusal", { hidden: true });
@@ -67,7 +67,7 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
     }
   }
 
-  return { element, update, close: () => verdict.close() };
+  return { element, update };
 }
 
 const noHistory = () => empty("Nothing has happened yet", "Attempts, claims and verdicts of this task are listed here.");

@@ -76,7 +76,7 @@ export function verdictPanel({ swarm, id, ctx, diffOf }) {
     return `${taskLink(swarm, id, "diff")}?${query}`;
   };
 
-  return { element, update, close: () => {} };
+  return { element, update };
 }
 
 function summary(claim) {

@@ -57,7 +57,7 @@ class Runs {
   }
 
   update() {
-    if (!document.hidden) this._loadNewest();
+    this._loadNewest();
   }
 
   _nearEnd() {

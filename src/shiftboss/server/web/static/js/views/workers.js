@@ -2,7 +2,7 @@
 
 import { allowed, resetWorker } from "../actions.js";
 import { empty, foreign, h, meter, setMeter, setText, toggleAttribute } from "../dom.js";
-import { compact, dollars, duration, milestoneOf, now, percent, plural, setServerTime } from "../format.js";
+import { compact, dollars, duration, milestoneOf, now, percent, plural, setServerTime, toneOfContext } from "../format.js";
 import { icon } from "../icons.js";
 import { VirtualList } from "../list.js";
 import { taskLink } from "../router.js";
@@ -15,7 +15,6 @@ const HEARTBEATS_MS = 10_000;
 const LEASE_TICK_MS = 1000;
 const ROW = 48;
 const SMALL_ROW = 96;
-const CONTEXT_HIGH = 0.7;
 const ORDER = { executing: 0, pending: 1, polling: 2, idle: 3 };
 const BY_STATE = { blocked: ["needs_you", "red", "Blocked"], verifying: ["verifying", "plain", "Verifying"], self_review: ["verifying", "plain", "Verifying"] };
 const LOOKS = {
@@ -57,7 +56,7 @@ class Workers {
   }
 
   update() {
-    if (!document.hidden) this._load();
+    this._load();
   }
 
   async _fetch() {
@@ -136,7 +135,7 @@ function updateRow(element, worker, swarm) {
   setText(parts.doing, milestoneOf(worker));
   setText(parts.step, worker.step ?? "");
   parts.context.hidden = worker.context_usage == null;
-  if (worker.context_usage != null) setMeter(parts.context, worker.context_usage, `Context ${percent(worker.context_usage)} full`, worker.context_usage >= CONTEXT_HIGH ? "amber" : "");
+  if (worker.context_usage != null) setMeter(parts.context, worker.context_usage, `Context ${percent(worker.context_usage)} full`, toneOfContext(worker.context_usage));
   setText(parts.contextText, worker.context_usage == null ? "" : percent(worker.context_usage));
   setText(parts.cost, worker.dollars ? dollars(worker.dollars) : "");
   setText(parts.tokens, worker.tokens ? `${compact(worker.tokens)} tokens` : "");
