@@ -12,15 +12,16 @@ import { showHelp } from "./shell/help.js";
 import { bindKeys } from "./shell/keys.js";
 import { mountNav } from "./shell/nav.js";
 import { PLACES, isOfAll } from "./shell/places.js";
-import { showLogin } from "./shell/read_only.js";
+import { loginNeeded, showLogin } from "./shell/login_bar.js";
 import { toggleTheme } from "./shell/theme_button.js";
 import { toast, toastError } from "./shell/toast.js";
 
 const TICK_MS = 1000;
 
 const store = new Store(api);
-const ctx = { api, store, session: null, navigate, toast, act };
-const stage = new Stage(document.getElementById("main"), ctx);
+const main = document.getElementById("main");
+const ctx = { api, store, navigate, toast, act };
+const stage = new Stage(main, ctx);
 
 function navigate(path, { replace = false } = {}) {
   const fragment = path.startsWith("#") ? path : `#${path}`;
@@ -53,8 +54,12 @@ function go(view) {
 }
 
 async function logOut() {
-  await api.post("/logout");
-  location.reload();
+  try {
+    await api.post("/logout");
+    location.reload();
+  } catch (error) {
+    toastError("That did not work", error);
+  }
 }
 
 const commands = () => openCommands(ctx, stage.mounted.selection?.() ?? null, go, help, logOut);
@@ -91,6 +96,16 @@ function escape(mounted) {
 }
 
 async function start() {
+  document.getElementById("skip-link").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
+  const session = await store.loadSession().catch(() => null);
+  if (session && !session.can_read) main.append(loginNeeded());
+  else await showPage();
+}
+
+async function showPage() {
   const header = mountHeader(document.getElementById("header"), store, { openPalette: () => commands(), openSwitcher: switcher });
   const nav = mountNav(document.getElementById("nav"), store);
   mountConnection(document.getElementById("connection"), store);
@@ -98,14 +113,8 @@ async function start() {
     nav.show(route);
     header.setTitle(view.title);
   };
-  document.getElementById("skip-link").addEventListener("click", (event) => {
-    event.preventDefault();
-    document.getElementById("main").focus();
-  });
-  ctx.ready = store.loadSession().catch(() => null).then((session) => {
-    ctx.session = session;
-    showLogin(session);
-  });
+  store.subscribe((state) => state.session, showLogin);
+  showLogin(store.state.session);
   store.onChange = (change) => stage.update(change);
   window.addEventListener("hashchange", () => stage.show());
   bindKeys(keys);

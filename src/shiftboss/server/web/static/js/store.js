@@ -11,6 +11,7 @@ const ALL_CARDS_PAUSE_MS = 10_000;
 const STATUS_PAUSE_MS = 1000;
 const INBOX_PAUSE_MS = 1000;
 const SWARMS_PAUSE_MS = 5000;
+const SESSION_PAUSE_MS = 1000;
 const SWARMS_LISTED = 50;
 // Events that never change what waits for a person.
 const QUIET_KINDS = new Set([
@@ -41,6 +42,7 @@ export class Store {
     this._askAllCards = oneAtATime(() => this._loadAllCards(), ALL_CARDS_PAUSE_MS);
     this._askStatus = oneAtATime(() => this._loadStatus(), STATUS_PAUSE_MS);
     this._askInbox = oneAtATime(() => this._loadInbox({ shared: true }), INBOX_PAUSE_MS);
+    this._askSession = oneAtATime(() => this.loadSession().catch(() => null), SESSION_PAUSE_MS);
     this._askSwarms = oneAtATime(() => this._loadSwarms(), SWARMS_PAUSE_MS);
     this.onChange = () => {};
     this.state = {
@@ -83,7 +85,7 @@ export class Store {
       onHello: (hello) => this._hello(hello),
       onChanges: (swarms) => this._changed(swarms),
       onReload: () => this.reload(),
-      onLost: () => this._set({ connection: "lost" }),
+      onLost: () => this._lost(),
     });
     document.addEventListener("visibilitychange", () => document.hidden || this._catchUp());
   }
@@ -91,7 +93,14 @@ export class Store {
   _hello(hello) {
     if (hello.server_time) setServerTime(hello.server_time);
     this._set({ connection: "live" });
+    this._askSession();
     this.reload();
+  }
+
+  /** The server may be gone, or the session is over. */
+  _lost() {
+    this._set({ connection: "lost" });
+    this._askSession();
   }
 
   /** Load again whatever is shown: after a connection was lost, or after an action. */

@@ -75,7 +75,7 @@ export class Stage {
 
   async _mount(route) {
     const number = ++this._number;
-    const [{ view }] = await Promise.all([VIEWS[route.view]?.() ?? { view: NOT_FOUND }, this._ctx.ready]);
+    const { view } = (await VIEWS[route.view]?.()) ?? { view: NOT_FOUND };
     // The address changed again while the module was loaded.
     if (number !== this._number) return;
     this.mounted.unmount?.();
