@@ -12,16 +12,20 @@ import typer.main
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+import shiftboss
 from shiftboss import errors
 from shiftboss.agents.registry import AGENTS
 from shiftboss.cli.main import app
 from shiftboss.protocol.claims.verdicts import CheckName
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.notifications.settings import NotifySettings
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.metrics.catalogue import CATALOGUE
+from shiftboss.server.operations.bus import BUS_OPERATIONS
+from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference.md").read_text(encoding="utf-8")
 
@@ -146,3 +150,63 @@ def _default(info: FieldInfo) -> str:
         value = f"{value // 60}m" if value % 60 == 0 else f"{value}s"
     values = value if isinstance(value, list) else [value]
     return ", ".join(f"`{one}`" for one in values)
+
+
+# Their members are in a table of their own.
+SPAWNING = ("swarm_spawn_subtask", "spawn_subtask", "replace_handoff")
+# One of two members has to be given, which no schema says.
+ONE_OF_TWO = {"report_milestone": {"report", "line"}}
+
+
+def test_every_member_of_a_request_is_listed_and_optional_ones_are_marked() -> None:
+    operations = {
+        **{f"`POST /bus/{name}`": each for name, each in BUS_OPERATIONS.items()},
+        **{f"`POST /operator/{name}`": each for name, each in OPERATOR_OPERATIONS.items()},
+    }
+    wrong: dict[str, object] = {}
+    for row in [*rows("## The bus"), *rows("## The operator")]:
+        operation = operations.get(row[0])
+        name = row[0].rpartition("/")[2].strip("`")
+        if operation is None or name in SPAWNING or row[1] == "as on the bus":
+            continue
+        schema = operation.request.model_json_schema(by_alias=True)
+        required = {*schema.get("required", ()), *ONE_OF_TWO.get(name, ())} - {"swarm_id"}
+        members = re.sub(r"\([^)]*\)", "", row[1])
+        optional = set(re.findall(r"\[`(\w+)`\]", members))
+        listed = set(re.findall(r"`(\w+)`", members))
+        if listed | {"swarm_id"} != {*schema["properties"], "swarm_id"}:
+            wrong[row[0]] = listed ^ (set(schema["properties"]) - {"swarm_id"})
+        elif listed - optional - {"swarm_id"} != required:
+            wrong[row[0]] = (listed - optional) ^ required
+    assert wrong == {}
+
+
+def test_every_member_of_a_contract_is_listed() -> None:
+    listed = {name for row in rows("## Handoffs") for name in re.findall(r"`(\w+)`", row[0])}
+    for name in SPAWNING:
+        operation = BUS_OPERATIONS.get(name) or OPERATOR_OPERATIONS[name]
+        assert {*operation.request.model_fields} - {"swarm_id"} <= listed, name
+
+
+def test_every_key_of_the_settings_of_notifications_is_listed() -> None:
+    listed: set[str] = set()
+    for row in rows("### The settings of notifications"):
+        first, *others = re.findall(r"`([\w.]+)`", row[0])
+        before = first.rpartition(".")[0]
+        if "." in first:
+            listed |= {first, *(each if "." in each else f"{before}.{each}" for each in others)}
+    assert listed == {key.strip("`") for key, _ in keys_of(NotifySettings, "")}
+
+
+# How the program knows its own processes, and an example.
+INTERNAL = {"SHIFTBOSS_RUN", "SHIFTBOSS_COMMAND", "SHIFTBOSS_GIT", "SHIFTBOSS_REPO_ADL_EXAMPLES"}
+
+
+def test_every_variable_of_the_environment_is_listed() -> None:
+    source = Path(shiftboss.__file__).parent
+    text = "\n".join(path.read_text("utf-8") for path in source.rglob("*.py"))
+    named = set(re.findall(r"\bSHIFTBOSS_[A-Z_]*[A-Z]\b", text))
+    of_options = set(re.findall(r'envvar="(\w+)"', text))
+    listed = set(re.findall(r"\bSHIFTBOSS_[A-Z_]*[A-Z]\b", section("## Environment")))
+    assert of_options <= listed <= named
+    assert named - INTERNAL <= set(re.findall(r"\bSHIFTBOSS_\w+", REFERENCE))

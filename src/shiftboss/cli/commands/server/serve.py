@@ -139,16 +139,11 @@ def serve(
     secrets = _secrets_from_input() if secrets_from_input else None
     token = read_server_token(token_file)
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
-    from shiftboss.system.logs import LogSettings, start_logs
-
-    log_settings = LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
-    # A process that starts others has no thread for its log.
-    logs = start_logs(log_settings) if workers == 1 else None
-    from shiftboss.server.reloading import LogReload
-    from shiftboss.server.run import serve as run
     from shiftboss.server.settings import ServerSettings
     from shiftboss.store.opening import in_schema
+    from shiftboss.system.logs import LogSettings
 
+    log_settings = LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)
     settings = ServerSettings(
         database=in_schema((secrets and secrets.database) or db, schema),
         host=host,
@@ -184,12 +179,22 @@ def serve(
         _tell_of_inherited_token()
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
+    _run(settings, workers, log_settings, as_json=as_json)
+
+
+def _run(
+    settings: ServerSettings, processes: int, log_settings: LogSettings, *, as_json: bool
+) -> None:
+    from shiftboss.server.reloading import LogReload
+    from shiftboss.server.run import serve as run
+    from shiftboss.system.logs import start_logs
+
     announce = _announce_json if as_json else partial(_announce, settings)
     process = None
-    if logs is None:
-        process = _one_of_several(settings, workers, announce, log_settings)
-        logs = start_logs(log_settings._replace(process=process.number))
-    log_reload = LogReload(logs, settings.state_folder, log_level.value)
+    if processes > 1:
+        process = _one_of_several(settings, processes, announce, log_settings)
+        log_settings = log_settings._replace(process=process.number)
+    log_reload = LogReload(start_logs(log_settings), settings.state_folder, log_settings.level)
     # A journal or a file is read by others: the link is for the person at the terminal.
     shows_link = not as_json and sys.stdout.isatty() and (process is None or process.number == 1)
     on_login_link = _show_link if shows_link else None
@@ -202,6 +207,7 @@ def _one_of_several(
     announce: Callable[[str], None],
     log_settings: LogSettings,
 ) -> ServingProcess:
+    """A process that starts others has no thread for its log."""
     from shiftboss.server.server_processes import one_of_several
     from shiftboss.system.logs import start_plain_logs, stop_plain_logs
 
