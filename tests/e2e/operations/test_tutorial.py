@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.commands import environment
 from tests.doc_blocks import blocks
+from tests.e2e.operations.reader import Reader
 from tests.running import RunningServer
 
 PAGE = "docs/tutorial.md"
-SECONDS = 60.0
-
-
-class Reader(NamedTuple):
-    """Who follows the page, in a folder of their own instead of /tmp."""
-
-    folder: Path
-    server: RunningServer
-
-    def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        bin_folder = Path(sys.executable).parent
-        variables = environment(
-            self.server.url,
-            PATH=f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-        )
-        return subprocess.run(
-            ["bash", "-e", "-c", script.replace("/tmp/", f"{self.folder}/")],
-            cwd=self.folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
 
 
 @pytest.fixture
