@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.client import Client
 from tests.e2e.page.browsing import Watched
 from tests.e2e.page.page_operator import Operator
 from tests.plan_runs import FEWER_RUNS
@@ -92,6 +93,36 @@ def test_failed_budget_and_pause_are_resolved(page: Page, operator: Operator) ->
 
     item(page, "Paused: Wait").get_by_role("button", name="Resume task").click()
     expect(item(page, "Paused: Wait")).to_have_count(0)
+
+
+def test_work_that_was_refused_three_times_leads_to_its_verdict(
+    page: Page, operator: Operator, client: Client, tmp_path: Path
+) -> None:
+    swarm = operator.create_swarm("inbox-refused", "Refused")
+    repo = Repo(tmp_path / "repo")
+    operator.operate(
+        "spawn_subtask",
+        swarm_id=swarm,
+        bead_id="t-1",
+        subtask_title="Give a token",
+        files=["src/auth/"],
+        repo=str(repo.path),
+        success_criteria=[CRITERION],
+        policy=FEWER_RUNS,
+        submit=True,
+    )
+    operator.start(swarm, "w-1")
+    for number in range(3):
+        commit = repo.commit(f"work {number}", {"src/auth/login.py": f"# {number}\n"})
+        claim = {"swarm_id": swarm, "bead_id": "t-1", "name": "w-1", "commit": commit}
+        refused = client.post("/bus/swarm_complete", {**claim, "summary": "done"})
+        assert refused.status_code == 409
+    page.goto("/#/inbox")
+    escalation = item(page, "Escalated: Give a token")
+    expect(escalation).to_contain_text("criterion")
+    escalation.get_by_role("link", name="Show verdict").click()
+    expect(page.get_by_role("heading", name="Refused")).to_be_visible()
+    expect(page.locator("details.check.failed")).to_contain_text("Criterion of the contract")
 
 
 def test_files_are_granted_and_work_is_reviewed(

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.page.page_operator import Operator
 
@@ -206,3 +206,56 @@ def test_a_tab_that_nobody_sees_loads_only_what_needs_a_person(
     assert {path for path in asked if path.startswith("/bus/")} == {"/bus/list_inbox"}
     page.evaluate(SHOW)
     expect(events.get_by_text("question answered")).to_have_count(1)
+
+
+def test_comparison_says_which_run_was_not_read_as_a_whole(page: Page, operator: Operator) -> None:
+    for swarm in ("views-short", "views-long"):
+        operator.create_swarm(swarm, swarm)
+        operator.add_tasks(swarm, {"a": "Alpha"})
+
+    def without_end(route: Route) -> None:
+        """A run that has more events on every page."""
+        response = route.fetch()
+        if "views-long" not in (route.request.post_data or ""):
+            return route.fulfill(response=response)
+        return route.fulfill(response=response, json={**response.json(), "next_after": 1})
+
+    page.route("**/bus/list_events", without_end)
+    page.goto("/#/runs/compare?a=views-short&b=views-long")
+    expect(page.get_by_text("is too long to be read as a whole")).to_have_count(1)
+    expect(page.locator(".notice")).to_contain_text("views-long")
+
+
+def test_repos_are_read_again_only_after_what_changes_them(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-repos", "Repos")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    page.goto(f"/#/s/{swarm}/board")
+    expect(page.get_by_role("link", name="Alpha")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto("/#/repos")
+    expect(page.get_by_role("heading", name="The policy names no repos")).to_be_visible()
+    operator.start(swarm, "w-1")
+    operator.ask(swarm, "w-1", "Which one?")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    operator.answer(swarm, "That one.")
+    expect(page).not_to_have_title(re.compile(r"^\(1\) "))
+    with page.expect_request("**/bus/list_repos"):
+        operator.bus("worker_done", swarm, name="w-1", bead_id="a", epoch=1)
+    assert asked.count("/bus/list_repos") == 2
+
+
+def test_replay_counts_the_tasks_that_it_does_not_show(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-replay", "Many")
+    for thousand in range(3):
+        tasks = [{"bead_id": f"t-{thousand}-{n}", "title": f"Task {n}"} for n in range(700)]
+        operator.bus("add_tasks", swarm, tasks=tasks)
+    operator.bus("cancel_task", swarm, bead_id="t-2-99")
+    page.goto(f"/#/s/{swarm}/replay")
+    expect(column(page, "Waiting")).to_contain_text("and 2,049 more")
+    # Its task is behind those that the server sends.
+    expect(column(page, "Done")).to_contain_text("and 1 more")
+
+
+def column(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)

@@ -118,12 +118,21 @@ export function setMeter(element, share, label, tone = "") {
 export function command(text) {
   const copy = h("button.copy", { type: "button", "aria-label": `Copy ${text}` }, "Copy");
   copy.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(clean(text));
-    setText(copy, "Copied");
+    setText(copy, (await copied(clean(text))) ? "Copied" : "Not allowed");
     setTimeout(() => setText(copy, "Copy"), 1500);
   });
   const canCopy = Boolean(navigator.clipboard);
   return h("span.command", null, h("code", null, text), canCopy && copy);
+}
+
+/** Put a text into the clipboard; false if the browser does not allow it. */
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A hint of the server, which has commands between backticks. */

@@ -213,7 +213,7 @@ export class Store {
     const swarm = this.state.swarm;
     if (!swarm) return;
     const [status, usage] = await Promise.all([
-      this._api.get(`/swarm/${encodeURIComponent(swarm)}/status?shared=true`).catch((error) => ({ error })),
+      this._api.get(`/swarm/${encodeURIComponent(swarm)}/status?shared=true`).catch((error) => (error.isUnreachable ? this.state.status : { error })),
       this._isUsageOld ? this._loadUsage(swarm) : this.state.usage,
     ]);
     if (swarm === this.state.swarm) this._set({ status, usage });

@@ -16,7 +16,7 @@ async function allCards(api, swarm, signal) {
     cards.push(...(page.cards ?? []));
     after = page.next_after ?? null;
   } while (after && cards.length < TASKS_MAX);
-  return cards;
+  return { cards, isCut: after !== null };
 }
 
 async function records(api, swarm, signal) {
@@ -28,7 +28,7 @@ async function records(api, swarm, signal) {
     for (const event of answer.events ?? []) note(byTask, event);
     after = answer.next_after ?? null;
   }
-  return byTask;
+  return { byTask, isCut: after !== null };
 }
 
 function note(byTask, { kind, bead_id: id, at }) {
@@ -50,20 +50,21 @@ function measured(card, record) {
 
 const sum = (cards, member) => cards.reduce((total, card) => total + card[member], 0);
 
-/** `{swarm, status, cards, totals}` of a run. */
+/** `{swarm, status, cards, totals, isCut}` of a run. `isCut`: it has more tasks or events than were read. */
 export async function runFacts(api, swarm, signal) {
-  const [status, plain, byTask] = await Promise.all([
+  const [status, tasks, known] = await Promise.all([
     api.get(`/swarm/${encodeURIComponent(swarm)}/status`, { signal }),
     allCards(api, swarm, signal),
     records(api, swarm, signal),
   ]);
-  const cards = plain.map((card) => measured(card, byTask.get(card.bead_id)));
+  const cards = tasks.cards.map((card) => measured(card, known.byTask.get(card.bead_id)));
   const { bus } = status;
   const ended = millis(status.completed_at) ?? millis(status.last_update);
   return {
     swarm,
     status,
     cards,
+    isCut: tasks.isCut || known.isCut,
     totals: {
       milliseconds: Math.max(0, ended - millis(status.created_at)),
       dollars: bus.dollars,

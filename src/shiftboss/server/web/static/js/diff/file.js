@@ -13,8 +13,8 @@ function pathLabel(file) {
   return h("bdi.mono.diff-path", null, file.old_path, " → ", file.path);
 }
 
-/** `{element, open(), toggle(), reveal(line), stop()}` of a file; `marked` are the lines in question. */
-export function fileSection(file, { isOpen, marked = new Set() }) {
+/** `{file, element, open(), close(), reveal(line), stop()}` of a file. */
+export function fileSection(file, { isOpen }) {
   const rows = rowsOf(file);
   const language = languageOf(file.path);
   const body = h("div.diff-body", { role: "region", "aria-label": `Changes of ${file.path}`, tabindex: "0" });
@@ -35,7 +35,7 @@ export function fileSection(file, { isOpen, marked = new Set() }) {
     blocks ??= lazyBlocks(body, rows, {
       perBlock: ROWS_PER_BLOCK,
       rowHeight: ROW_HEIGHT,
-      draw: (row) => rowElement(row, language, row.after && marked.has(row.after)),
+      draw: (row) => rowElement(row, language),
     });
     set(true);
   }
@@ -61,5 +61,5 @@ export function fileSection(file, { isOpen, marked = new Set() }) {
 
   if (isOpen) open();
   else set(false);
-  return { file, element, open, toggle, close: () => set(false), reveal, stop: () => blocks?.stop() };
+  return { file, element, open, close: () => set(false), reveal, stop: () => blocks?.stop() };
 }

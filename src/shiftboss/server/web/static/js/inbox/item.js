@@ -32,7 +32,7 @@ export function createItem(item, ctx) {
 export function updateItem(element, item) {
   const { text, facts } = element.parts;
   setText(text, item.text);
-  const known = JSON.stringify([item.paths, item.refused_by, item.dispute, item.budget, item.commit, item.tool]);
+  const known = JSON.stringify([item.paths, item.refused_by, item.dispute, item.budget, item.commit, item.tool, item.claim_id]);
   if (facts.dataset.known !== known) {
     facts.dataset.known = known;
     replace(facts, factsOf(item));
@@ -48,7 +48,7 @@ function factsOf(item) {
   return [
     item.tool && fact("Tool", h("code", null, item.tool)),
     item.paths?.length && fact("Files", h("ul", null, item.paths.map((path) => h("li", null, h("code", null, path))))),
-    item.refused_by?.length && fact("Refused by", item.refused_by.join(", ")),
+    item.refused_by?.length && fact("Refused by", [item.refused_by.join(", "), " ", h("a", { href: taskLink(item.swarm_id, item.bead_id, "claim", item.claim_id) }, "Show verdict")]),
     item.dispute && fact("Says", `${item.dispute.kind}: ${item.dispute.reason}`),
     item.dispute?.evidence && fact("Evidence", h("pre", null, clean(item.dispute.evidence))),
     item.budget && fact("Spent", `${amount(item.budget, item.budget.spent)} of ${amount(item.budget, item.budget.limit)}`),

@@ -20,11 +20,15 @@ function chip(task, swarm, isTouched) {
 export function replayBoard(state, swarm) {
   const touched = state.event?.bead_id;
   const columns = COLUMNS.map((column) => [column, (state.tasks ?? []).filter((task) => task.column === column.name)]);
-  return columns.map(([column, tasks]) =>
-    h("section.replay-column", { class: tasks.length ? "" : "is-empty", "aria-label": column.title },
-      h("h2", null, h("span.state", { class: `tone-${column.tone}` }, icon(column.name)), column.title, h("span.badge", null, number(state.counts?.[column.name] ?? tasks.length))),
-      h("ul", null, inView(tasks, touched).map((task) => h("li", null, chip(task, swarm, task.bead_id === touched)))),
-      tasks.length > SHOWN_MAX && h("p.quiet", null, `and ${number(tasks.length - SHOWN_MAX)} more`)));
+  return columns.map(([column, tasks]) => {
+    const shown = inView(tasks, touched);
+    // The state has a page of the tasks, and the counts of all of them.
+    const total = state.counts?.[column.name] ?? tasks.length;
+    return h("section.replay-column", { class: total ? "" : "is-empty", "aria-label": column.title },
+      h("h2", null, h("span.state", { class: `tone-${column.tone}` }, icon(column.name)), column.title, h("span.badge", null, number(total))),
+      h("ul", null, shown.map((task) => h("li", null, chip(task, swarm, task.bead_id === touched)))),
+      total > shown.length && h("p.quiet", null, `and ${number(total - shown.length)} more`));
+  });
 }
 
 // The touched task is always among those that are shown.

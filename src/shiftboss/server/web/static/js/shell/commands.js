@@ -2,6 +2,7 @@
 
 import { allowed, swarmActions, taskActions } from "../actions.js";
 import { lookOf } from "../columns.js";
+import { copied } from "../dom.js";
 import { link, taskLink } from "../router.js";
 import { matches } from "../board/model.js";
 import { openPalette } from "./palette.js";
@@ -89,6 +90,6 @@ function swarms(ctx) {
 }
 
 async function copy(ctx, text) {
-  await navigator.clipboard?.writeText(text);
-  ctx.toast("Copied");
+  if (await copied(text)) ctx.toast("Copied");
+  else ctx.toast("The browser does not allow to copy", { tone: "red" });
 }

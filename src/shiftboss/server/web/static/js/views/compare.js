@@ -62,7 +62,7 @@ class CompareView {
     this._body.setAttribute("aria-busy", "true");
     try {
       const [left, right] = await Promise.all([runFacts(this._api, a, signal), runFacts(this._api, b, signal)]);
-      replace(this._body, h("section.section", null, totalsTable(left, right)), h("section.section", null, h("h2", null, "Task by task"), tasksTable(pairs(left, right), left, right)));
+      replace(this._body, [left, right].filter((run) => run.isCut).map(cutNote), h("section.section", null, totalsTable(left, right)), h("section.section", null, h("h2", null, "Task by task"), tasksTable(pairs(left, right), left, right)));
     } catch (error) {
       if (!signal.aborted) replace(this._body, empty(error.message, error.hint, "shiftboss swarm list"));
     }
@@ -74,4 +74,8 @@ class CompareView {
     this._unsubscribe();
     this._abort?.abort();
   }
+}
+
+function cutNote(run) {
+  return h("p.notice", null, h("code", null, run.swarm), " is too long to be read as a whole: its refused claims, further attempts and times are not complete.");
 }

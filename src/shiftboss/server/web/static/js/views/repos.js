@@ -7,9 +7,15 @@ import { taskLink } from "../router.js";
 import { oneAtATime } from "../schedule.js";
 import { show } from "../task/section.js";
 
-const REFRESH_PAUSE_MS = 2000;
-// Each repo costs a request or two.
+// Each repo costs two requests, so they are read rarely, and only after events that can change what is shown.
+const REFRESH_PAUSE_MS = 5000;
 const ASKED_MAX = 50;
+const SHOWN_KINDS = new Set([
+  "repo_locked", "repo_released", "files_released", "milestone_reported", "chain_halted", "halt_lifted",
+  "ci_run_found", "ci_passed", "ci_failed", "ci_restarted", "ci_unreachable", "breakage_found", "breakage_ruled_out",
+  "handoff_spawned", "contract_changed", "scope_decided", "task_done", "task_failed", "task_cancelled", "task_reopened",
+  "task_landed", "review_rejected",
+]);
 const PATTERNS_SHOWN = 4;
 
 export const view = {
@@ -29,7 +35,10 @@ export const view = {
       body.removeAttribute("aria-busy");
     }, REFRESH_PAUSE_MS);
     refresh();
-    return { update: refresh, unmount: () => abort.abort() };
+    const update = ({ kinds, isReload }) => {
+      if (isReload || [...kinds].some((kind) => SHOWN_KINDS.has(kind))) refresh();
+    };
+    return { update, unmount: () => abort.abort() };
   },
 };
 
@@ -69,7 +78,7 @@ function haltNotice(halt) {
 const CI = { green: ["green", "accepted", "CI green"], red: ["red", "failed", "CI red"] };
 
 function ciState(repo) {
-  const [tone, shape, word] = CI[repo.ci] ?? ["quiet", "waiting", "CI not known"];
+  const [tone, shape, word] = CI[repo.ci] ?? ["quiet", "waiting", "CI unknown"];
   return h("span.state", { class: `tone-${tone}` }, icon(shape), word, repo.sha && h("code.quiet", null, shortCommit(repo.sha)));
 }
 
