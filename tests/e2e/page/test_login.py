@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.page.axe import violations
 from tests.e2e.page.browsing import Chromium, Watched
 from tests.e2e.page.page_operator import Operator
 from tests.running import RunningServer
@@ -76,6 +77,7 @@ def test_visitor_who_may_read_nothing_is_told_how_to_log_in(closed: Watched) -> 
     expect(page.get_by_role("heading", name="Log in to see anything here")).to_be_visible()
     expect(page.get_by_text("shiftboss open", exact=True)).to_be_visible()
     expect(page.get_by_role("navigation", name="Views").get_by_role("link")).to_have_count(0)
+    assert violations(page) == []
 
 
 def test_page_says_that_its_session_has_ended_and_goes_on_after_the_next_login(

@@ -65,6 +65,19 @@ def test_the_page_preloads_the_modules_of_its_start_and_the_board() -> None:
     assert preloaded == _imports(app, _imports(board, {app, board})) - {app}
 
 
+def test_what_a_module_exports_is_used_by_another_one() -> None:
+    """Modules that are loaded by their name export `view`."""
+    texts = {path: path.read_text() for path in FOLDER.rglob("*.js")}
+    unused = [
+        f"{path.relative_to(FOLDER)}: {name}"
+        for path, text in texts.items()
+        for name in re.findall(r"^export (?:async )?(?:function|const|class) (\w+)", text, re.M)
+        if name != "view"
+        and not any(re.search(rf"\b{name}\b", texts[each]) for each in texts if each != path)
+    ]
+    assert unused == []
+
+
 def _index() -> str:
     return (FOLDER / "index.html").read_text()
 

@@ -21,7 +21,7 @@ export function allowed(actions, session) {
 
 const operate = (path, body) => () => action(`/operator/${path}`, body);
 
-export function answerQuestion(item) {
+function answerQuestion(item) {
   return {
     id: "answer", icon: "question", label: "Send answer", tone: "primary", done: "Answered",
     ask: { title: "Answer the question", text: item.text, label: "Answer", button: "Send answer" },
@@ -29,7 +29,7 @@ export function answerQuestion(item) {
   };
 }
 
-export function decideScope(item, isGranted) {
+function decideScope(item, isGranted) {
   const base = { swarm_id: item.swarm_id, request_id: item.request_id, granted: isGranted };
   return {
     id: isGranted ? "grant" : "refuse", icon: isGranted ? "check" : "cross", label: isGranted ? "Grant" : "Refuse", tone: isGranted ? "primary" : "", needs: "operate",
@@ -52,11 +52,11 @@ export function reject(item) {
   };
 }
 
-export function retryTask(item) {
+function retryTask(item) {
   return { id: "retry", icon: "retry", label: "Try again", tone: "", done: "Queued again", run: () => action("/bus/retry_task", taskOf(item)) };
 }
 
-export function retryClaim(item) {
+function retryClaim(item) {
   return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
 }
 
@@ -69,7 +69,7 @@ export function waiveCheck(item, check) {
   };
 }
 
-export function cancelTask(item) {
+function cancelTask(item) {
   return {
     id: "cancel", icon: "cancelled", label: "Cancel task", tone: "danger", done: "Cancelled",
     ask: { title: "Cancel this task", text: "Tasks that depend on it wait until it is tried again, or until they are cancelled too.", label: "Reason", button: "Cancel task", tone: "danger" },
@@ -90,7 +90,7 @@ export function resume(item) {
   return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone: "primary", needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
 }
 
-export function raiseBudget(item) {
+function raiseBudget(item) {
   const { unit = "dollars", limit, spent } = item.budget ?? {};
   const isMoney = unit === "dollars";
   const amount = (value) => (isMoney ? dollars(value) : `${value} tokens`);

@@ -3,7 +3,7 @@
 const SECONDS_MAX = 60;
 
 /** A refusal of the server, with its hint; `status` 0: the server could not be reached. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.error || problem.title || `the server answered with ${status}`);
     this.status = status;

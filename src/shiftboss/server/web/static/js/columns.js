@@ -12,7 +12,7 @@ export const COLUMNS = [
 
 const BY_NAME = new Map(COLUMNS.map((column) => [column.name, column]));
 
-export function columnOf(card) {
+function columnOf(card) {
   return BY_NAME.get(card.column) ?? BY_NAME.get("waiting");
 }
 

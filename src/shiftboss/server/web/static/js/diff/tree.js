@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { counts, isOutOfScope, scopeMark } from "./scope.js";
 
 /** Folders with one folder in them are one line: `src/shop/api`. */
-export function folderTree(files) {
+function folderTree(files) {
   const root = { folders: new Map(), files: [] };
   for (const file of files) {
     const parts = file.path.split("/");

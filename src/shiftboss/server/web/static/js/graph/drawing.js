@@ -48,7 +48,7 @@ export function faceOf(task) {
   return JSON.stringify([task.column, task.status, Boolean(task.landed_commit), task.hold, task.worker, task.title, task.group?.length]);
 }
 
-export function edgeElement(route, isCritical) {
+function edgeElement(route, isCritical) {
   return s("path", { d: route.path, class: `graph-edge${isCritical ? " critical" : ""}`, "data-from": route.from, "data-to": route.to });
 }
 

@@ -5,7 +5,7 @@ import { icon } from "../icons.js";
 
 const KEY = "shiftboss-theme";
 
-export function isDark() {
+function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }

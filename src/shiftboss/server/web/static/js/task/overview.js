@@ -15,7 +15,7 @@ const EVENTS_MAX = 500;
 const ANSWERED = new Set(["question", "permission", "dispute", "scope", "escalation"]);
 const REASONS = new Set(["question", "dispute", "scope_request"]);
 
-export const asksOf = (facts) => facts.needs.filter((item) => ANSWERED.has(item.kind));
+const asksOf = (facts) => facts.needs.filter((item) => ANSWERED.has(item.kind));
 /** The reasons that need no notice, because the overview has a form for them. */
 export const answeredReasons = (facts) => (asksOf(facts).length ? REASONS : new Set());
 

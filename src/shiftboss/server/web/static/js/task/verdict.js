@@ -22,7 +22,7 @@ const STATES = {
 };
 const ORDER = ["failed", "unverifiable", "waived", "passed"];
 
-export const firstFailed = (claim) => claim.checks?.find((check) => check.result === "failed") ?? null;
+const firstFailed = (claim) => claim.checks?.find((check) => check.result === "failed") ?? null;
 const stateOf = (claim) => STATES[claim.state] ?? STATES.waiting;
 
 /** `{element, update(facts, route)}`; `diffOf(claim)` loads the diff of a claim, or null. */
