@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.page.page_operator import Operator
 
@@ -152,3 +152,23 @@ def test_small_screen_shows_a_list(page: Page, operator: Operator) -> None:
     expect(cards).to_contain_text("Alpha")
     expect(cards.get_by_role("heading", level=2)).to_have_text(["Running1", "Waiting1"])
     assert page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_ages_are_right_though_the_answer_was_made_for_an_earlier_page(
+    page: Page, operator: Operator
+) -> None:
+    swarm = operator.create_swarm("board-ages", "Ages")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    operator.start(swarm, "w-1")
+
+    def made_earlier(route: Route) -> None:
+        """Where nothing happens, another page may have asked ten minutes ago."""
+        response = route.fetch()
+        answer = response.json()
+        earlier = {**answer, "server_time": answer["server_time"] - 600_000}
+        route.fulfill(response=response, json=earlier)
+
+    page.route("**/bus/list_cards", made_earlier)
+    page.goto(f"/#/s/{swarm}/board")
+    age = column(page, "Running").locator(".card time")
+    expect(age).to_have_text(re.compile("^[1-9][0-9]?s$"))

@@ -1,7 +1,5 @@
 // The cards of one swarm, kept up to date: loaded page by page, then only what changed.
 
-import { setServerTime } from "./format.js";
-
 const PAGE = 1000;
 // The first page is small: something is on the screen while the rest is loaded.
 const FIRST_PAGE = 200;
@@ -90,8 +88,7 @@ export class Cards {
     const asOf = this._asOf;
     this._asOf ??= 0;
     const request = { swarm_id: this._swarm, ...body, ...(asOf !== null && { as_of: asOf }) };
-    const page = await this._api.post("list_cards", request, { signal: this._abort.signal });
-    if (page.server_time) setServerTime(page.server_time);
-    return page;
+    // Its `server_time` says nothing of now: the answer may have been made for another page.
+    return this._api.post("list_cards", request, { signal: this._abort.signal });
   }
 }
