@@ -26,9 +26,9 @@ WORKERS = 200
 SUBMITTERS = 8
 STORM_SECONDS = 540
 KILLS = 5
-# Enough that leases of crashed workers end while there is still work.
-TASKS = {"sqlite": 4000, "postgres": 1500}
-TASKS_OVER_KILLS = {"sqlite": 1000, "postgres": 500}
+# Each worker gets some, and crashes during one of them or another.
+TASKS = {"sqlite": 2000, "postgres": 750}
+TASKS_OVER_KILLS = {"sqlite": 500, "postgres": 300}
 
 
 async def storm(urls: list[str], expected: ExpectedResults) -> None:
