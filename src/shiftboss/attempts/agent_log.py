@@ -11,8 +11,11 @@ from shiftboss.attempts.log_pages import LogPages, LogPosition
 from shiftboss.attempts.records import AttemptRecord
 
 PAGE_CHARACTERS_MAX: Final = 1_000_000
+# Most lines of an agent's output may be reports that are not shown.
+LINES_READ_MAX: Final = 20_000
 # The reader of an agent's output remembers the tools in use: it is shown what came just before.
 _REMEMBERED_BYTES: Final = 256 * 1024
+_REMEMBERED_LINES: Final = 1000
 _TAIL_BYTES: Final = 256 * 1024
 _POSITION: Final = r"([0-9]{1,10})\.([0-9]{1,12})\.([0-9]{1,12})"
 _CURSOR: Final = re.compile(f"{_POSITION}-{_POSITION}")
@@ -57,12 +60,19 @@ class _Page:
         self.lines: list[NumberedLine] = []
         self._lines_max = lines_max
         self._characters = 0
+        self._lines_read = 0
 
     @property
     def is_full(self) -> bool:
-        return len(self.lines) >= self._lines_max or self._characters >= PAGE_CHARACTERS_MAX
+        return (
+            len(self.lines) >= self._lines_max
+            or self._characters >= PAGE_CHARACTERS_MAX
+            or self._lines_read >= LINES_READ_MAX
+        )
 
     def add(self, number: int, lines: list[AgentLine]) -> None:
+        """What is shown of one line of the log."""
+        self._lines_read += 1
         self.lines += [NumberedLine(number, line) for line in lines]
         self._characters += sum(len(line.text) for line in lines)
 
@@ -76,7 +86,7 @@ def read_agent_log(
     with LogPages(record.output) as output, LogPages(record.errors) as errors:
         at, lines = _start(output, None if cursor is None else cursor.output, tail=tail)
         agent_lines = AgentLines.of(record)
-        for line in output.lines_before(at, _REMEMBERED_BYTES):
+        for line in output.lines_before(at, _REMEMBERED_BYTES, _REMEMBERED_LINES):
             agent_lines.read(line.text)
         output_end, output_more = _fill(page, output, at, lines, agent_lines.read, not is_live)
         at, lines = _start(errors, None if cursor is None else cursor.errors, tail=tail)
@@ -106,7 +116,7 @@ def _fill(
             break
         page.add(line.number, read(line.text))
         at, number = line.end, line.number
-    more = at < log.size and bool(log.lines_from(at, number, to_end=to_end))
+    more = at < log.size and any(True for _ in log.lines_from(at, number, to_end=to_end))
     return log.position(at, number), more
 
 

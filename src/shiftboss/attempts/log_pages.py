@@ -7,8 +7,9 @@ text. A position names the file by its beginning, so that it is found again afte
 from __future__ import annotations
 
 import os
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, NamedTuple, Self
@@ -19,6 +20,7 @@ PAGE_BYTES_MAX: Final = 1 << 20
 # A longer line is cut off, so that a program that prints no line breaks does not fill the memory.
 LINE_BYTES_MAX: Final = 8 << 20
 _NAME_BYTES: Final = 256
+_WHITESPACE: Final = re.compile(rb"[ \t\r\n]*")
 
 
 class LogPosition(NamedTuple):
@@ -31,7 +33,8 @@ class LogPosition(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """`number` counts from 1. `end` is where the next line begins, in both files together."""
+    """`number` counts from 1. `end` is where the next line begins, in both files together. Blank
+    lines that follow each other are one, with the number of the last."""
 
     number: int
     text: str
@@ -94,7 +97,7 @@ class LogPages:
 
     def lines_from(
         self, at: int, number: int, *, to_end: bool, size_max: int = PAGE_BYTES_MAX
-    ) -> list[LogLine]:
+    ) -> Iterator[LogLine]:
         """The lines of one page; those before it are `number`. An unfinished line counts only
         `to_end`."""
         content = self._read(at, size_max)
@@ -105,14 +108,17 @@ class LogPages:
         is_last = at + len(content) == self.size
         if (end == 0 and len(content) >= LINE_BYTES_MAX) or (is_last and to_end):
             end = len(content)
-        return _lines(content[:end].split(b"\n"), at, number)
+        return _lines(content[:end], at, number)
 
-    def lines_before(self, at: int, size_max: int) -> list[LogLine]:
+    def lines_before(self, at: int, size_max: int, lines_max: int) -> Iterator[LogLine]:
         """The complete lines that end shortly before this place."""
         start = max(at - size_max, 0)
         content = self._read(start, at - start)
         skipped = 0 if start == 0 else content.find(b"\n") + 1
-        return _lines(content[skipped:].split(b"\n"), start + skipped, 0)
+        newest = content[skipped:].rsplit(b"\n", lines_max + 1)
+        if len(newest) > lines_max + 1:
+            skipped += len(newest[0]) + 1
+        return _lines(content[skipped:], start + skipped, 0)
 
     def _read(self, at: int, size: int) -> bytes:
         parts = []
@@ -132,16 +138,29 @@ class LogPages:
         )
 
 
-def _lines(pieces: Sequence[bytes], at: int, number: int) -> list[LogLine]:
-    lines = []
-    for index, piece in enumerate(pieces):
-        is_last = index == len(pieces) - 1
-        if is_last and not piece:
-            break  # behind the last line break
-        at += len(piece) + (0 if is_last else 1)
-        number += 1
-        lines.append(LogLine(number, piece.decode(errors="replace").rstrip("\r"), at))
-    return lines
+def _lines(content: bytes, at: int, number: int) -> Iterator[LogLine]:
+    """One after the other, as a reader takes them: an agent may print a million in a page."""
+    start = 0
+    while start < len(content):
+        end = _end_of_blank_lines(content, start)
+        if end > start:
+            number += content.count(b"\n", start, end)
+            yield LogLine(number, "", at + end)
+        else:
+            line_break = content.find(b"\n", start)
+            stop = len(content) if line_break < 0 else line_break
+            end = min(stop + 1, len(content))
+            number += 1
+            text = content[start:stop].decode(errors="replace").rstrip("\r")
+            yield LogLine(number, text, at + end)
+        start = end
+
+
+def _end_of_blank_lines(content: bytes, start: int) -> int:
+    """`start`, if no blank line begins there."""
+    whitespace = _WHITESPACE.match(content, start)
+    end = start if whitespace is None else whitespace.end()
+    return max(content.rfind(b"\n", start, end) + 1, start)
 
 
 def _checksum(file: IO[bytes], offset: int) -> int:

@@ -162,3 +162,36 @@ def test_a_cursor_of_another_log_starts_over(record: AttemptRecord) -> None:
     record.output.write_text("one\n")
     cursor = parse_cursor("77.3.9-0.0.0")
     assert texts(read(record, cursor)) == ["one"]
+
+
+def test_a_million_blank_lines_are_one(record: AttemptRecord) -> None:
+    record.output.write_bytes(b"one\n" + b"\n" * 400_000 + b" \r\n" * 200_000 + b"  two\n\n")
+    with log_pages.LogPages(record.output) as log:
+        assert [line.number for line in log.lines_from(0, 0, to_end=True)] == [
+            1,
+            600_001,
+            600_002,
+            600_003,
+        ]
+    page = read(record)
+    assert (texts(page), numbers(page), page.more) == (["one", "  two"], [1, 600_002], False)
+
+
+def test_a_page_reads_some_lines_however_few_of_them_are_shown(
+    record: AttemptRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_log, "LINES_READ_MAX", 10)
+    claude = AttemptRecord(record.folder, "s", "t", 1, {"settings": {"kind": "claude"}})
+    record.output.write_text('{"type": "silent"}\n' * 15 + "last\n")
+    first = read(claude)
+    assert (texts(first), first.cursor.output.lines, first.more) == ([], 10, True)
+    second = read(claude, first.cursor)
+    assert (texts(second), numbers(second), second.more) == (["last"], [16], False)
+
+
+def test_what_came_before_a_page_is_read_for_some_lines_only(record: AttemptRecord) -> None:
+    record.output.write_text("".join(f"{number}\n" for number in range(9)))
+    with log_pages.LogPages(record.output) as log:
+        assert [line.text for line in log.lines_before(16, 100, 3)] == ["5", "6", "7"]
+        assert [line.text for line in log.lines_before(16, 5, 3)] == ["6", "7"]
+        assert [line.text for line in log.lines_before(4, 100, 3)] == ["0", "1"]
