@@ -52,7 +52,8 @@ class AgentRun(Request):
 
 
 class ReportUsageRequest(BusRequest):
-    """The total usage of one process of an attempt so far. A later report replaces an earlier one.
+    """The total usage of one process of an attempt so far. A figure that is lower than in an
+    earlier report does not count.
 
     `process` numbers the processes of the attempt. `input_tokens` does not count tokens read from a
     cache. `dollars` is left out if the price is unknown. `run` comes with the last report of a

@@ -24,7 +24,7 @@ async def plan(handoffs: HandoffFixture) -> RunFixture:
 async def test_a_process_replaces_its_earlier_usage_report(plan: RunFixture) -> None:
     await plan.uses("a", "w", 1, input_tokens=100, output_tokens=10, cached_tokens=5, dollars=0.1)
     told = await plan.uses("a", "w", 1, input_tokens=300, output_tokens=30, dollars=0.3)
-    assert (told.task.tokens, told.task.cached_tokens, told.task.dollars) == (330, 0, 0.3)
+    assert (told.task.tokens, told.task.cached_tokens, told.task.dollars) == (330, 5, 0.3)
     late = await plan.uses("a", "w", 1, input_tokens=200, output_tokens=20, dollars=0.2)
     assert late.task == told.task
     second = await plan.uses("a", "w", 1, process=2, input_tokens=50)
@@ -193,3 +193,18 @@ async def test_usage_and_budgets_survive_a_restart(store_address: str) -> None:
 async def _waits(bus: BusFixture) -> bool:
     await bus.done("a")
     return (await bus.look("w")).task is None
+
+
+async def test_nothing_that_was_spent_is_taken_back(plan: RunFixture) -> None:
+    """An agent has the token of its task: without this, it could undo what the run has reported,
+    or report so many tokens that no later report of the run counts."""
+    spent = {"input_tokens": 60, "output_tokens": 40, "cached_tokens": 7, "dollars": 40}
+    await plan.uses("a", "w", 1, **spent)
+    await plan.uses("a", "w", 1, input_tokens=60, output_tokens=40, dollars=0)
+    await plan.uses("a", "w", 1, input_tokens=60, output_tokens=40)
+    lied = await plan.uses("a", "w", 1, input_tokens=200, output_tokens=0, dollars=0)
+    assert (lied.task.dollars, lied.task.unpriced_tokens) == (40, 0)
+    told = await plan.uses("a", "w", 1, input_tokens=70, output_tokens=50, dollars=50)
+    assert (told.task.input_tokens, told.task.output_tokens) == (200, 50)
+    assert (told.task.cached_tokens, told.task.dollars) == (7, 50)
+    assert told.swarm == told.task

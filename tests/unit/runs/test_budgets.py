@@ -43,6 +43,19 @@ def test_incremental_totals_equal_the_sum_of_the_last_report_of_each_process(
     )
 
 
+@given(st.lists(usages, min_size=1, max_size=20))
+def test_the_usage_of_a_process_only_grows(reports: list[ProcessUsage]) -> None:
+    known: ProcessUsage | None = None
+    for report in reports:
+        usage = budgets.grown(known, report)
+        added = budgets.added_usage(known, usage)
+        assert min(added.input_tokens, added.output_tokens, added.cached_tokens) >= 0
+        assert added.microdollars >= 0
+        known = usage
+    assert known is not None
+    assert known.input_tokens == max(report.input_tokens for report in reports)
+
+
 def limits(tokens: int | None = None, micro: int | None = None) -> BudgetRecord:
     return BudgetRecord("s", "t", tokens, micro)
 

@@ -123,7 +123,8 @@ def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
         at_ms=now_ms,
     )
     previous = tx.process_usage(usage.swarm_id, usage.task_id, usage.epoch, usage.process)
-    if budgets.is_outdated(previous, usage):
+    usage = budgets.grown(previous, usage)
+    if previous is not None and previous == usage._replace(at_ms=previous.at_ms):
         return
     tx.put_process_usage(usage)
     _measure(tx, budgets.added_usage(previous, usage))

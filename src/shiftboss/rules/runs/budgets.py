@@ -32,9 +32,18 @@ def dollar_limit(dollars: float | None) -> int | None:
     return None if dollars is None else max(microdollars(dollars), 1)
 
 
-def is_outdated(recorded: ProcessUsage | None, reported: ProcessUsage) -> bool:
-    """Usage only grows, so a report with less was overtaken by a newer one."""
-    return recorded is not None and reported.tokens < recorded.tokens
+def grown(recorded: ProcessUsage | None, reported: ProcessUsage) -> ProcessUsage:
+    """What a process has used, after another report. Nothing that was spent is taken back: a lower
+    figure was overtaken by another report, or it is a lie."""
+    if recorded is None:
+        return reported
+    prices = (recorded.microdollars, reported.microdollars)
+    return reported._replace(
+        input_tokens=max(recorded.input_tokens, reported.input_tokens),
+        output_tokens=max(recorded.output_tokens, reported.output_tokens),
+        cached_tokens=max(recorded.cached_tokens, reported.cached_tokens),
+        microdollars=max((price for price in prices if price is not None), default=None),
+    )
 
 
 def add_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
