@@ -353,3 +353,24 @@ def test_no_secret_is_stored_or_logged(tmp_path: Path, caplog: pytest.LogCapture
     assert "/operator/create_login" in {line.get("operation") for line in logged}
     assert code not in str(logged)
     assert secret not in str(logged)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/swarms",
+        "/swarm/s/status",
+        "/swarm/s/events?follow=false",
+        "/session",
+        "/metrics",
+        "/health",
+        "/ready",
+        "/openapi.json",
+        "/swarm/nobody/status",
+        "/nowhere<script>",
+    ],
+)
+def test_no_browser_or_proxy_keeps_what_was_read(server: InProcessServer, path: str) -> None:
+    server.post("/swarm/create", {"swarm_id": "s"})
+    headers = server.get(path).headers
+    assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")

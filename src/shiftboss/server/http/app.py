@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -33,6 +34,9 @@ from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from shiftboss.server.metrics.requests import route_of
 from shiftboss.server.metrics.snapshot import Monitor
 from shiftboss.store.acting import CURRENT_ACTOR
+
+_READS: Final = ("GET", "HEAD")
+_READ_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class App:
@@ -120,7 +124,8 @@ class App:
         # Every request has a task, and so a context, of its own.
         CURRENT_REQUEST.set(facts)
         CURRENT_ACTOR.set(UNKNOWN)
-        response = _Response(send, facts.request_id if given_id == facts.request_id else None)
+        answered_id = facts.request_id if given_id == facts.request_id else None
+        response = _Response(send, answered_id, is_read=facts.method in _READS)
         try:
             CURRENT_ACTOR.set(self._admit(scope))
             await self._answer(scope, receive, response)
@@ -169,11 +174,13 @@ class App:
 
 class _Response:
     """Notes that the response has started: from then on it cannot become an error. A client that
-    has sent an id of the request gets it back."""
+    has sent an id of the request gets it back. What is read is private, and true for a moment: no
+    browser and no proxy keeps it, unless it says something else, as the files of the page do."""
 
-    def __init__(self, send: Send, request_id: str | None) -> None:
+    def __init__(self, send: Send, request_id: str | None, *, is_read: bool) -> None:
         self._send = send
         self._request_id = request_id
+        self._is_read = is_read
         self.has_started = False
         # Of a client that was gone before it had its response.
         self.status = 499
@@ -182,10 +189,15 @@ class _Response:
         if message["type"] == "http.response.start":
             self.has_started = True
             self.status = message["status"]
-            if self._request_id is not None:
-                given = (REQUEST_ID_HEADER, self._request_id.encode())
-                message = {**message, "headers": [*message["headers"], given]}
+            message = {**message, "headers": [*message["headers"], *self._added(message)]}
         await self._send(message)
+
+    def _added(self, message: Message) -> Iterator[tuple[bytes, bytes]]:
+        if self._request_id is not None:
+            yield REQUEST_ID_HEADER, self._request_id.encode()
+        if self._is_read:
+            given = {name for name, _ in message["headers"]}
+            yield from (header for header in _READ_HEADERS if header[0] not in given)
 
 
 def _facts_of(scope: Scope, given_id: str | None) -> RequestFacts:
