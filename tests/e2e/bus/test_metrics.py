@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from shiftboss.server.metrics.catalogue import CATALOGUE, PREFIX
 from tests.running import RunningServer
+from tests.waiting import wait_until
 
 OPEN_METRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
@@ -54,3 +55,18 @@ def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
     assert {name for name in shown if name.startswith(PREFIX)} <= {
         f"{PREFIX}{name}" for name in CATALOGUE
     }
+
+
+def test_a_database_that_was_deleted_is_not_up(tmp_path: Path) -> None:
+    """Its file can be read for as long as the server has it open: `/health` knows better."""
+    server = RunningServer(tmp_path / "metrics.db").start()
+    try:
+        with httpx2.Client(base_url=server.url, trust_env=False) as client:
+            Path(server.database).unlink()
+            wait_until(lambda: client.get("/health").status_code == 503, "the loss is noticed")
+            families = list(parse_plain(client.get("/metrics").text))
+    finally:
+        server.stop()
+    assert value(families, "shiftboss_database_up") == 0
+    assert value(families, "shiftboss_ready") == 0
+    assert "shiftboss_tasks" not in {family.name for family in families}

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import LeadershipLost, StoreUnavailable
+from shiftboss.errors import LeadershipLost, StoreDamaged, StoreUnavailable
 from shiftboss.server.metrics.requests import RequestCounts
 from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.monitoring.port import LiveCounts
@@ -115,6 +115,8 @@ class Monitor:
 
     async def _counts(self) -> LiveCounts | None:
         store, now_ms = self._coordinator.store, self._coordinator.clock()
+        if isinstance(store.failing(), StoreDamaged):
+            return None  # a file that was deleted can still be read, and nobody has it any more
         try:
             async with asyncio.timeout(DATABASE_SECONDS_MAX):
                 return await store.read(lambda tx: tx.live_counts(now_ms))
