@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from shiftboss.cli.common.client import NoServer, parse_answer
+from shiftboss.cli.common.client import NoServer, NotShiftboss, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
@@ -42,7 +42,6 @@ def open_page(
     body = {} if swarm is None else {"swarm_id": swarm}
     answer = parse_answer(session.post_as_operator("create_login", body), "url")
     url = reachable(str(answer["url"]), session.client.address)
-
     return Output.of(answer | {"url": url}, lambda: _show(url, print_only))
 
 
@@ -88,8 +87,15 @@ def _announce(address: str) -> None:
 
 def reachable(url: str, address: str) -> str:
     """The link, at the address by which this command has reached the server: a server that does not
-    know its public address names that of its own machine."""
-    parts, ours = urlsplit(url), urlsplit(address)
+    know its public address names that of its own machine. Raises NotShiftboss for what a browser
+    would read as anything else than a page of a server, such as a file or a program."""
+    try:
+        parts, ours = urlsplit(url), urlsplit(address)
+        is_page = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_page = False
+    if not is_page or not url.isascii() or not url.isprintable() or set(url) & set(" \"'`\\@"):
+        raise NotShiftboss(f"the server at {address} gave no link to its page: {url}")
     if is_loopback(parts.hostname or "") and not is_loopback(ours.hostname or ""):
         return parts._replace(scheme=ours.scheme, netloc=ours.netloc).geturl()
     return url
