@@ -26,12 +26,32 @@ LINES_WAITING_MAX: Final = 10_000
 ACCESS_LOGGER: Final = "shiftboss.access"
 AUDIT_LOGGER: Final = "shiftboss.audit"
 
-# What looks like a secret: a bearer token, a token of ours, a password in an address.
+_PRIVATE_NAMES: Final = r"(?:password|passwd|token|secret|api_?key|access_?key)"
+# What the keys and tokens of well-known services begin with. The lengths keep it linear.
+_KEYS: Final = (
+    r"sk-[A-Za-z0-9_-]{20,200}",
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}",
+    r"AIza[0-9A-Za-z_-]{35}",
+    r"gh[pousr]_[A-Za-z0-9]{20,200}",
+    r"github_pat_[A-Za-z0-9_]{20,200}",
+    r"glpat-[A-Za-z0-9_-]{20,200}",
+    r"npm_[A-Za-z0-9]{36}",
+    r"pypi-[A-Za-z0-9_-]{50,300}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,200}",
+    r"[rs]k_live_[A-Za-z0-9]{20,200}",
+    r"whsec_[A-Za-z0-9+/=]{16,200}",
+    r"eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,2000}",
+)
+# What looks like a secret: a bearer token, a token of ours, a password in an address, a variable or
+# a member that is called like one, a key of a service, the address of a webhook.
 _SECRETS: Final = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s\"',;]+"), r"\1 [hidden]"),
     (re.compile(r"\bsbt_[A-Za-z0-9_-]+"), "[hidden]"),
     (re.compile(r"(?<=://)([^/\s:@\"']*):[^@\s/\"']+@"), r"\1:[hidden]@"),
-    (re.compile(r"(?i)\b(password|passwd|token|secret)=[^\s&\"',;]+"), r"\1=[hidden]"),
+    (re.compile(rf"(?i)({_PRIVATE_NAMES}=[\"']?)[^\s&\"',;]+"), r"\1[hidden]"),
+    (re.compile(rf"(?i)({_PRIVATE_NAMES}[\"']\s?:\s?[\"'])[^\"']+"), r"\1[hidden]"),
+    (re.compile(rf"\b(?:{'|'.join(_KEYS)})"), "[hidden]"),
+    (re.compile(r"(?<=://hooks\.slack\.com/)[^\s\"']+"), "[hidden]"),
 )
 # Newlines and escape sequences would forge lines, or steer the terminal of whoever reads them.
 _CONTROL: Final = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))} | {
@@ -41,11 +61,18 @@ _CONTROL: Final = {number: f"\\x{number:02x}" for number in (*range(32), *range(
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
-# Marks that change the direction of the text around them.
-_BIDI: Final = {
-    number: f"\\u{number:04x}" for number in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+# Marks that change the direction of the text around them, or that nobody sees.
+_MARKS: Final = {
+    number: chr(number).encode("unicode_escape").decode()
+    for number in (
+        *(0x061C, 0x200E, 0x200F, 0xFEFF),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x2070),
+        *range(0xFFF9, 0xFFFC),
+        *range(0xE0000, 0xE0080),
+    )
 }
-_ESCAPES: Final = _CONTROL | _BIDI
+_ESCAPES: Final = _CONTROL | _MARKS
 
 
 class CannotLog(ShiftbossError):

@@ -65,6 +65,8 @@ def test_slack_gets_no_markup_of_agents() -> None:
     assert "<!channel>" not in text
     assert "<https://evil" not in text
     assert "&lt;!channel&gt;" in text
+    # Else Slack makes links of bare addresses, of #channels and of some mentions.
+    assert block["text"]["verbatim"] is True
     assert "`shiftboss questions answer 3 'your answer' --swarm login`" in text
     assert text.endswith("<https://boss.example.com/#/s/login/task/task-1|Open the page>")
     assert body["text"].startswith("Question: task-1 in login: &lt;!channel&gt;")

@@ -73,7 +73,17 @@ def test_a_json_line_is_one_object() -> None:
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
 @pytest.mark.parametrize(
-    "evil", ["a\nb", "a\rb", "\x1b[31mred", "\x9b31m", "a\u2028b", "\u202ecba"]
+    "evil",
+    [
+        "a\nb",
+        "a\rb",
+        "\x1b[31mred",
+        "\x9b31m",
+        "a\u2028b",
+        "\u202ecba",
+        "\u200fa\u200e\u061c",
+        "\ufeffa\u206a\ufff9\U000e0041",
+    ],
 )
 def test_no_value_can_forge_a_line_or_steer_a_terminal(
     formatter: logging.Formatter, evil: str
@@ -100,6 +110,15 @@ SECRETS = {
     "cannot use postgresql://bob:" + "swordfish@db:5432/x": "swordfish",
     "GET /x?token=swordfish&a=1": "swordfish",
     "password=swordfish failed": "swordfish",
+    "GITHUB_TOKEN=swordfish make": "swordfish",
+    "DB_PASSWORD='swordfish'": "swordfish",
+    '{"api_key": "swordfish"}': "swordfish",
+    "is " + "sk-ant-" + "api03-abcdefghijklmnop right?": "abcdefg",
+    "key " + "AKIA" + "ABCDEFGHIJKLMNOP": "ABCDEFG",
+    "use " + "ghp_" + "a1" * 18: "a1a1",
+    "signed with " + "whsec_" + "b2" * 16: "b2b2",
+    "see https://hooks.slack.com/services/T0/B0/swordfish": "swordfish",
+    "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJ" + "zdWIiOiIxMjM0NTYifQ.c2lnbmF0dXJl": "c2lnbmF0",
 }
 
 
@@ -115,6 +134,8 @@ def test_what_looks_like_a_secret_is_hidden(
 
 def test_ordinary_text_stays_as_it_is() -> None:
     text = "task t1 of swarm s: 3 tokens used, see http://127.0.0.1:8765/swarm/s"
+    assert clean(text) == text
+    text = "token: is it needed? max_tokens=5, risk-averse, \N{WAVING BLACK FLAG}\u200d"
     assert clean(text) == text
 
 

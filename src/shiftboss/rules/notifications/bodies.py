@@ -81,7 +81,9 @@ def slack_body(message: NotificationMessage, address: str) -> bytes:
 
 
 def _block(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text[:SLACK_CHARACTERS_MAX]}}
+    """`verbatim`: Slack makes no links of addresses and names of channels in what agents write."""
+    shown = {"type": "mrkdwn", "text": text[:SLACK_CHARACTERS_MAX], "verbatim": True}
+    return {"type": "section", "text": shown}
 
 
 def _slack_text(notification: Notification, address: str) -> str:
