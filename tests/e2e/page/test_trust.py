@@ -6,6 +6,7 @@ Text stays text, nothing is wider than the screen, and axe-core finds nothing se
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,8 @@ from tests.e2e.page import hostile_swarm
 from tests.e2e.page.axe import violations
 from tests.e2e.page.browsing import Chromium, Watched
 from tests.e2e.page.page_operator import Operator
+from tests.plan_runs import FEWER_RUNS
+from tests.repos import Repo
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-04")
@@ -130,3 +133,38 @@ def test_dialogs_and_the_login_are_accessible(watched: Watched, hostile: Operato
     # The ring is around the whole card.
     card = page.locator("article.card").filter(has=page.locator("a:focus-visible"))
     expect(card).to_have_css("outline-style", "solid")
+
+
+def test_nothing_that_somebody_decides_on_is_hidden(
+    watched: Watched, hostile: Operator, tmp_path: Path
+) -> None:
+    """A terminal shows nothing of what stands in the title of a window. Here, all of it counts."""
+    swarm = hostile.create_swarm("hidden", "What the eye does not see")
+    hostile.operate(
+        "spawn_subtask",
+        swarm_id=swarm,
+        bead_id="t-1",
+        subtask_title="Read the docs",
+        subtask_description="Read",
+        files=["docs/"],
+        repo=str(Repo(tmp_path / "hidden").path),
+        success_criteria=["Command passes: true \x1b]rm -rf\x07 \u202esrc"],
+        target="main",
+        policy={"scope_requests": "ask", **FEWER_RUNS},
+        submit=True,
+    )
+    hostile.start(swarm, "w-1")
+    paths = ["README.md\x1b]0;/secret\x07", "src/\u202egnp.py", "a\nb"]
+    reason = "a note\x1b]0;, and the keys\x07"
+    hostile.bus(
+        "request_scope", swarm, bead_id="t-1", name="w-1", epoch=1, paths=paths, reason=reason
+    )
+    page = watched.page()
+    hostile.log_in(page)
+    page.goto("/#/inbox")
+    scope = page.get_by_role("article", name="Wants more files: Read the docs")
+    for text in ("README.md[U+001B]]0;/secret[U+0007]", "src/[U+202E]gnp.py", "a[U+000A]b"):
+        expect(scope.get_by_text(text, exact=True)).to_be_visible()
+    expect(scope).to_contain_text("and the keys")
+    page.goto(f"/#/s/{swarm}/task/t-1/contract")
+    expect(page.locator(".criteria")).to_contain_text("true [U+001B]]rm -rf[U+0007] [U+202E]src")

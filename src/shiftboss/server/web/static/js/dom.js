@@ -3,7 +3,7 @@
 
 import { age, clean, fullTime, sentence } from "./format.js";
 
-const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/)/i;
+const SAFE_LINK = /^(#|\/(?![/\\])|https?:\/\/)/i;
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "indeterminate", "readOnly", "required", "open"]);
 const TEXT_ATTRIBUTES = new Set(["title", "placeholder", "alt"]);
 

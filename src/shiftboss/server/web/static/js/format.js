@@ -6,8 +6,9 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-// Escape sequences of terminals: CSI, OSC and the like (closed or cut off), then two-character ones.
-const ESCAPES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
+// Escape sequences of terminals that colour the text or move the cursor, and the beginnings of others. What stands in a
+// longer one, such as the title of a window, is shown: it could hide a part of what somebody decides on.
+const ESCAPES = /(?:\u001b\[|\u009b)[0-9;:?]*[A-Za-z]?|\u001b[()][A-Z0-9]|\u001b[\\\]PX^_]?/g;
 // Control characters other than tab and line feed; marks that change the direction of the text; line
 // and paragraph separators; the byte order mark; tag characters.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;

@@ -3,21 +3,22 @@
 import { h, toggleAttribute } from "../dom.js";
 import { icon } from "../icons.js";
 import { languageOf } from "../code/languages.js";
+import { exact } from "../code/unseen.js";
 import { lazyBlocks } from "./lazy_blocks.js";
 import { ROW_HEIGHT, rowElement } from "./line.js";
 import { ROWS_PER_BLOCK, indexOfLine, rowsOf, widestOf } from "./rows.js";
 import { counts, isOutOfScope, scopeMark, statusWord } from "./scope.js";
 
 function pathLabel(file) {
-  if (!file.old_path || file.old_path === file.path) return h("bdi.mono.diff-path", null, file.path);
-  return h("bdi.mono.diff-path", null, file.old_path, " → ", file.path);
+  if (!file.old_path || file.old_path === file.path) return h("bdi.mono.diff-path", null, exact(file.path));
+  return h("bdi.mono.diff-path", null, exact(file.old_path), " → ", exact(file.path));
 }
 
 /** `{file, element, open(), close(), reveal(line), stop()}` of a file. */
 export function fileSection(file, { isOpen }) {
   const rows = rowsOf(file);
   const language = languageOf(file.path);
-  const body = h("div.diff-body", { role: "region", "aria-label": `Changes of ${file.path}`, tabindex: "0" });
+  const body = h("div.diff-body", { role: "region", "aria-label": `Changes of ${exact(file.path)}`, tabindex: "0" });
   body.style.setProperty("--widest", `${Math.min(widestOf(rows), 4000) + 2}ch`);
   const head = h(
     "button.diff-head",

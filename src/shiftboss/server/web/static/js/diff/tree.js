@@ -1,6 +1,7 @@
 // The files of a diff as a tree of folders.
 
 import { h } from "../dom.js";
+import { exact } from "../code/unseen.js";
 import { counts, isOutOfScope, scopeMark } from "./scope.js";
 
 /** Folders with one folder in them are one line: `src/shop/api`. */
@@ -33,7 +34,7 @@ export function treeList(files, onopen) {
     h(
       "ul",
       null,
-      folders.map((folder) => h("li", null, h("span.tree-folder.mono", null, `${folder.name}/`), list(folder))),
+      folders.map((folder) => h("li", null, h("span.tree-folder.mono", null, `${exact(folder.name)}/`), list(folder))),
       inner.map((file) => h("li", null, fileLink(file, onopen))),
     );
   return h("nav.diff-tree", { "aria-label": "Changed files" }, list(folderTree(files)));
@@ -43,8 +44,8 @@ function fileLink(file, onopen) {
   const name = file.path.slice(file.path.lastIndexOf("/") + 1);
   return h(
     "button.tree-file",
-    { type: "button", title: file.path, onclick: () => onopen(file) },
-    h("bdi.mono.one-line", null, name),
+    { type: "button", title: exact(file.path), onclick: () => onopen(file) },
+    h("bdi.mono.one-line", null, exact(name)),
     isOutOfScope(file) && scopeMark(file),
     counts(file),
   );

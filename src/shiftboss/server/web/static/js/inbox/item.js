@@ -1,5 +1,6 @@
 // One item of the inbox: what is wanted, what is known about it, and what can be done about it right there.
 
+import { exact } from "../code/unseen.js";
 import { allowed, inboxActions, mayAct } from "../actions.js";
 import { ageOf, command, foreign, h, replace, setText, toggleAttribute } from "../dom.js";
 import { clean, compact, dollars, shortCommit } from "../format.js";
@@ -46,8 +47,8 @@ function titleOf(item) {
 
 function factsOf(item) {
   return [
-    item.tool && fact("Tool", h("code", null, item.tool)),
-    item.paths?.length && fact("Files", h("ul", null, item.paths.map((path) => h("li", null, h("code", null, path))))),
+    item.tool && fact("Tool", h("code", null, exact(item.tool))),
+    item.paths?.length && fact("Files", h("ul", null, item.paths.map((path) => h("li", null, h("code", null, exact(path)))))),
     item.refused_by?.length && fact("Refused by", [item.refused_by.join(", "), " ", h("a", { href: taskLink(item.swarm_id, item.bead_id, "claim", item.claim_id) }, "Show verdict")]),
     item.dispute && fact("Says", `${item.dispute.kind}: ${item.dispute.reason}`),
     item.dispute?.evidence && fact("Evidence", h("pre", null, clean(item.dispute.evidence))),

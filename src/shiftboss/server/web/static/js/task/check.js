@@ -1,5 +1,6 @@
 // One check of a verdict: what it found, the evidence, and how the check itself was tested.
 
+import { exact } from "../code/unseen.js";
 import { foreign, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { plural, shortDuration } from "../format.js";
@@ -35,7 +36,7 @@ function head(check) {
     "summary.check-head",
     null,
     h("span.state", { class: `tone-${look.tone}` }, icon(look.icon), h("span.check-word", null, look.word)),
-    h("span.check-name", null, meaningOf(check.name), check.subject && foreign("code.check-subject", null, check.subject)),
+    h("span.check-name", null, meaningOf(check.name), check.subject && foreign("code.check-subject", null, exact(check.subject))),
     h("span.quiet.number", null, check.duration_ms >= 100 && shortDuration(check.duration_ms)),
   );
 }
@@ -73,7 +74,7 @@ function mutantTable(mutants, lineLink) {
     h(
       "tr",
       null,
-      h("td", null, h("a.mono", { href: lineLink(path, line) }, `${path}:${line}`)),
+      h("td", null, h("a.mono", { href: lineLink(path, line) }, `${exact(path)}:${line}`)),
       h("td", null, foreign("span", null, change)),
       h("td", { class: killer ? "tone-green" : "tone-red" }, killer ? ["noticed by ", foreign("code", null, killer)] : "survived: no test noticed"),
     );

@@ -1,11 +1,12 @@
 // The contract of a task: the files, the criteria, and how they are checked.
 
+import { exact } from "../code/unseen.js";
 import { foreign, h } from "../dom.js";
 import { duration, shortCommit, when } from "../format.js";
 import { facts } from "./section.js";
 
 const patterns = (list, none) =>
-  list?.length ? h("ul.paths", null, list.map((pattern) => h("li", null, h("bdi.mono", null, pattern)))) : h("p.quiet", null, none);
+  list?.length ? h("ul.paths", null, list.map((pattern) => h("li", null, h("bdi.mono", null, exact(pattern))))) : h("p.quiet", null, none);
 
 const mutantsWord = (mutants) => (typeof mutants === "object" ? `at least ${Math.round(mutants.require * 100)}% must be noticed` : mutants);
 
@@ -18,7 +19,7 @@ function policyFacts(policy) {
     ["More files", policy.scope_requests === "ask" ? "a person decides" : "granted if no task owns them"],
     ["Sandbox", `${policy.sandbox}, network: ${policy.network}`],
     ["Time for a command", duration(policy.command_seconds * 1000)],
-    ["Setup", policy.setup?.length > 0 && policy.setup.map((line) => h("div", null, h("code", null, line)))],
+    ["Setup", policy.setup?.length > 0 && policy.setup.map((line) => h("div", null, h("code", null, exact(line))))],
     ["May change as well", policy.generated?.length > 0 && policy.generated.join(", ")],
     ["Expectations may change in", policy.expectations_change?.length > 0 && policy.expectations_change.join(", ")],
   ]);
@@ -43,7 +44,7 @@ export function contractElement(view, task) {
     ),
     block(
       "Done means",
-      h("ol.criteria", null, contract.success_criteria.map((line) => h("li", null, foreign("code", null, line)))),
+      h("ol.criteria", null, contract.success_criteria.map((line) => h("li", null, foreign("code", null, exact(line))))),
       view.held_out && h("p.quiet", null, "Tests that the worker has not seen are run as well."),
     ),
     context.description || task?.description ? block("Description", foreign("p.prose", null, context.description || task.description)) : null,

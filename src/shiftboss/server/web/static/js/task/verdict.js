@@ -6,6 +6,7 @@ import { icon } from "../icons.js";
 import { plural, shortCommit, shortDuration } from "../format.js";
 import { taskLink } from "../router.js";
 import { languageOf } from "../code/languages.js";
+import { exact } from "../code/unseen.js";
 import { excerptOf } from "../diff/rows.js";
 import { rowElement } from "../diff/line.js";
 import { perform } from "../shell/perform.js";
@@ -116,10 +117,10 @@ function excerpts(check, claim, diff, lineLink) {
   return mentionsOf(check, claim, [...byPath.keys()]).map(({ path, line }) => {
     const file = byPath.get(path);
     const lines = file ? excerptOf(file, line) : [];
-    if (!file) return h("p", null, h("bdi.mono", null, path));
+    if (!file) return h("p", null, h("bdi.mono", null, exact(path)));
     return h("figure.excerpt", null,
-      h("figcaption", null, h("a.mono", { href: lineLink(path, line) }, line ? `${path}:${line}` : path), h("span.quiet", null, " in the diff")),
-      h("div.diff-body", { tabindex: "0", role: "region", "aria-label": `Lines of ${path}` }, lines.map((row) => rowElement(row, languageOf(path), row.after !== null && row.after === line))));
+      h("figcaption", null, h("a.mono", { href: lineLink(path, line) }, line ? `${exact(path)}:${line}` : exact(path)), h("span.quiet", null, " in the diff")),
+      h("div.diff-body", { tabindex: "0", role: "region", "aria-label": `Lines of ${exact(path)}` }, lines.map((row) => rowElement(row, languageOf(path), row.after !== null && row.after === line))));
   });
 }
 

@@ -1,5 +1,6 @@
 // The repos of the policy: who holds which, what CI says, and who waits for whom.
 
+import { exact } from "../code/unseen.js";
 import { ageOf, empty, foreign, h } from "../dom.js";
 import { plural, shortCommit } from "../format.js";
 import { icon } from "../icons.js";
@@ -113,7 +114,7 @@ function files({ holders }) {
   if (!holders.length) return null;
   const patterns = ({ owned }) => {
     const list = [owned].flat();
-    return `${list.slice(0, PATTERNS_SHOWN).join(", ")}${list.length > PATTERNS_SHOWN ? ` and ${list.length - PATTERNS_SHOWN} more` : ""}`;
+    return `${list.slice(0, PATTERNS_SHOWN).map(exact).join(", ")}${list.length > PATTERNS_SHOWN ? ` and ${list.length - PATTERNS_SHOWN} more` : ""}`;
   };
   return h("details.repo-files", null, h("summary", null, `${plural(holders.length, "task")} own files here`),
     h("ul", null, holders.map((holder) => h("li", null, h("a.mono", { href: taskLink(holder.swarm_id, holder.bead_id) }, holder.bead_id), " ", h("bdi.mono.quiet", null, patterns(holder))))));
