@@ -41,10 +41,10 @@ def _is_ours(record: ServerRecord) -> bool:
         host = url.hostname or ""
     except ValueError:
         return False
-    return is_plain and _is_this_machine(host) and _is_own_process(record.pid)
+    return is_plain and is_this_machine(host) and _is_own_process(record.pid)
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
     """A server on an address of this machine that others can reach counts too. The source address
     of a packet to such an address is the address itself; nothing is sent to find that out."""
     if is_loopback(host):

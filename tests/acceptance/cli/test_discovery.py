@@ -442,6 +442,21 @@ def foreign_address() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.parametrize("others", ["http://192.0.2.1:7432", "http://boss.invalid", "http://[x"])
+def test_the_operators_token_of_a_folder_is_told_to_no_other_machine(
+    tmp_path: Path, others: str
+) -> None:
+    (tmp_path / ".shiftboss").mkdir(mode=0o700)
+    write_private(tmp_path / ".shiftboss" / "operator-token", "t" * 43)
+    nobody = "http://127.0.0.1:1"
+    for address in (others, f"{nobody},{others}"):
+        done = shiftboss("open", "--print", "--server", address, folder=tmp_path)
+        assert done.code == 1
+        assert "there is no operator's token here" in done.err
+    here = shiftboss("open", "--print", "--server", nobody, folder=tmp_path)
+    assert f"no server at {nobody}" in here.err
+
+
 PLAN = """\
 goal: Sums
 repos: {shop: {path: shop}}

@@ -176,7 +176,7 @@ class ServerSession:
     def _operator_client(self) -> Client:
         source = find_token(self._token_file)
         operator_token = operator_token_beside(
-            source.token, self._operator_token_file, self._target.state
+            source.token, self._operator_token_file, self._target
         )
         return Client(self._target.address, source, operator_token)
 
@@ -205,7 +205,7 @@ class ServerSession:
     def _is_operator(self) -> bool:
         if self.is_offline:
             return not is_agent()
-        token = find_operator_token(self._operator_token_file, self._target.state)
+        token = find_operator_token(self._operator_token_file, self._target)
         return token is not None
 
 

@@ -7,8 +7,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from shiftboss.client.local_server import find_live_server
+from shiftboss.client.addresses import split_addresses
+from shiftboss.client.local_server import find_live_server, is_this_machine
 from shiftboss.defaults import ADDRESS, DATABASE_FILE, RUNS_FOLDER, STATE_FOLDER
 from shiftboss.system.state_folder import read_server_file
 
@@ -24,6 +26,15 @@ class Target(NamedTuple):
     state: Path | None = None
     database: Path | None = None
     looked_in: Path | None = None
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether it is one of the machine's own addresses; a name could be another one's."""
+        try:
+            hosts = [urlsplit(each).hostname or "" for each in split_addresses(self.address)]
+        except ValueError:
+            return False
+        return all(map(is_this_machine, hosts))
 
 
 def find_target(given_address: str | None) -> Target:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.cli.common.discovery import state_folders
+from shiftboss.cli.common.discovery import Target, state_folders
 from shiftboss.client.token_files import find_token
 from shiftboss.defaults import (
     OPERATOR_TOKEN_FILE,
@@ -52,9 +53,9 @@ def read_server_token(token_file: Path | None) -> str | None:
     return _read(token_file, TOKEN_VARIABLE)
 
 
-def read_operator_token(token_file: Path | None, state: Path | None = None) -> str:
+def read_operator_token(token_file: Path | None, target: Target) -> str:
     """The operator's token. Raises BadToken if there is none."""
-    token = find_operator_token(token_file, state)
+    token = find_operator_token(token_file, target)
     if token is None:
         raise BadToken(
             "only the operator may do this, and there is no operator's token here",
@@ -64,8 +65,9 @@ def read_operator_token(token_file: Path | None, state: Path | None = None) -> s
     return token
 
 
-def find_operator_token(token_file: Path | None, state: Path | None = None) -> str | None:
+def find_operator_token(token_file: Path | None, target: Target) -> str | None:
     """From the file, the environment, the state folder of the server, or the nearest one; or None.
+    That of a folder is for the servers of this machine: no other one is told it.
 
     A token in the environment comes first: a server that has it from there writes no file. An agent
     must have been given the token: raises AgentIsNotOperator instead of looking for the file.
@@ -73,14 +75,19 @@ def find_operator_token(token_file: Path | None, state: Path | None = None) -> s
     token = _read(token_file, OPERATOR_TOKEN_VARIABLE)
     if token is not None:
         return token
-    folders = state_folders() if state is None else [state]
-    files = (folder / OPERATOR_TOKEN_FILE for folder in folders)
+    files = (folder / OPERATOR_TOKEN_FILE for folder in _folders_of(target))
     file = next((file for file in files if _is_own_file(file)), None)
     if file is None:
         return None
     if is_agent():
         raise AgentIsNotOperator
     return read_token_file(file)
+
+
+def _folders_of(target: Target) -> Iterable[Path]:
+    if target.state is not None:
+        return [target.state]
+    return state_folders() if target.is_on_this_machine else []
 
 
 def operator_token_file(state: Path | None) -> Path | None:
@@ -91,19 +98,17 @@ def operator_token_file(state: Path | None) -> Path | None:
     return file if _is_own_file(file) else None
 
 
-def operator_token_beside(
-    token: str | None, token_file: Path | None, state: Path | None
-) -> str | None:
+def operator_token_beside(token: str | None, token_file: Path | None, target: Target) -> str | None:
     """The operator's token for a caller that has `token`. Raises BadToken if there is none at all.
 
     A named token says who acts, and its role decides: then no file is looked for. One that is given
     on purpose still counts.
     """
     if token is None:
-        return read_operator_token(token_file, state)
+        return read_operator_token(token_file, target)
     if token.startswith(TOKEN_PREFIX):
         return _read(token_file, OPERATOR_TOKEN_VARIABLE)
-    return find_operator_token(token_file, state)
+    return find_operator_token(token_file, target)
 
 
 def _is_own_file(path: Path) -> bool:

@@ -62,7 +62,7 @@ def verifier(
     from shiftboss.verifier.service import run_verifier
 
     target = Servers.at(found_server.address, token_file=token_file)
-    operator_token = operator_token_beside(target.token, operator_token_file, found_server.state)
+    operator_token = operator_token_beside(target.token, operator_token_file, found_server)
     own_name = name or _generated_name()
     _announce(own_name, str(target.addresses), as_json=as_json)
     # Of this process, which starts nothing else: what a command leaves behind is ended.
