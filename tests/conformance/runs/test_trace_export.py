@@ -18,6 +18,8 @@ from shiftboss.protocol.bus import (
     RegisterWorkerRequest,
     TaskRequest,
 )
+from shiftboss.protocol.fields import INTEGER_MAX
+from shiftboss.protocol.runs import TOKENS_MAX, AgentRun, ReportUsageRequest
 from shiftboss.server.otlp import otlp_sink
 from shiftboss.store.opening import store_at
 from tests.collected_spans import collected
@@ -89,6 +91,20 @@ async def test_a_collector_that_fails_for_a_while_gets_every_span(setup: Setup) 
         assert (traces.failures, traces.dropped) == (2, 0)
     assert setup.names() == ["submit", "attempt"]
     assert b"Secret title" not in b"".join(each.body for each in setup.collector.received)
+
+
+async def test_an_agent_that_lies_about_its_run_holds_up_no_traces(setup: Setup) -> None:
+    async with setup.server() as coordinator:
+        await begin(coordinator)
+        run = AgentRun(agent="liar", model="m" * 200, duration_ms=INTEGER_MAX, ended="ended")
+        report = ReportUsageRequest(
+            bead_id="t1", name="w", epoch=1, process=100_000, output_tokens=TOKENS_MAX, run=run
+        )
+        await coordinator.runs.report_usage(report)
+        await finish(coordinator)
+        await eventually(lambda: "attempt" in setup.names(), "what followed the lie")
+        assert traces_of(coordinator).failures == 0
+    assert sorted(setup.names()) == ["attempt", "invoke_agent liar", "submit"]
 
 
 async def test_the_next_server_exports_what_the_last_one_left(setup: Setup) -> None:

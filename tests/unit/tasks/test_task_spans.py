@@ -157,6 +157,31 @@ def test_an_agents_run_follows_the_conventions_for_generative_ai() -> None:
     }
 
 
+def test_numbers_that_no_trace_can_hold_are_cut() -> None:
+    """One of them would keep the collector from all traces, of all swarms."""
+    run = {
+        **ATTEMPT,
+        "process": 2**80,
+        "agent": "claude",
+        "provider": None,
+        "model": None,
+        "duration_ms": 2**53 - 1,
+        "ended": "ended",
+        "input_tokens": 10,
+        "output_tokens": 2**70,
+        "cached_tokens": 0,
+        "dollars": None,
+    }
+    (span,) = spans_of((EventKind.AGENT_RUN_ENDED, run))
+    assert (span.start_ms, span.end_ms) == (0, 1000)
+    assert span.attributes["gen_ai.usage.output_tokens"] == 2**63 - 1
+    swarm = SwarmSpans(SWARM)
+    now_ms = 1_800_000_000_000
+    event = Event(SWARM, 1, EventKind.AGENT_RUN_ENDED.value, now_ms, json.dumps(run))
+    (span,) = swarm.apply(event, run)
+    assert now_ms - span.start_ms == 30 * 24 * 3600 * 1000
+
+
 def test_the_checks_of_a_verdict_are_the_children_of_its_verification() -> None:
     claimed = {**ATTEMPT, "claim_id": 1}
     (verify,) = spans_of((EventKind.CLAIM_MADE, claimed), (EventKind.CLAIM_REFUSED, claimed))

@@ -27,6 +27,10 @@ EXIT_CODE: Final = "process.exit.code"
 ERROR_TYPE: Final = "error.type"
 
 
+# What the protocol can hold. A single value beyond it would hold up all traces.
+_INTEGER_MAX: Final = 2**63 - 1
+
+
 class Span(NamedTuple):
     """`ids` and `attributes` follow from stored events alone: a span that is made again is the
     same. It has names and ids, and no text of a task or an agent. `error`: what went wrong, in one
@@ -83,9 +87,17 @@ def task_span(
         task_id=task_id,
         span_id=own_id,
         parent_id=parent_id,
-        start_ms=min(start_ms, end_ms),
+        start_ms=max(min(start_ms, end_ms), 0),
         end_ms=end_ms,
-        attributes={key: value for key, value in all_attributes.items() if value is not None},
+        attributes={
+            key: _bounded(value) for key, value in all_attributes.items() if value is not None
+        },
         error=error,
         claim_id=claim_id,
     )
+
+
+def _bounded(value: AttributeValue) -> AttributeValue:
+    if isinstance(value, int):
+        return max(min(value, _INTEGER_MAX), -_INTEGER_MAX)
+    return value

@@ -38,6 +38,8 @@ _LAST_KINDS: Final = frozenset(
         EventKind.WORKER_COMPLETE.value,
     }
 )
+# Of an agent's run. Who says more is mistaken, or lies.
+_AGENT_RUN_MS_MAX: Final = 30 * 24 * 3600 * 1000
 
 
 class SwarmSpans:
@@ -153,7 +155,7 @@ def _agent_ended(step: SpanStep) -> list[Span]:
         f"invoke_agent {agent}",
         (step.swarm_id, step.task_id),
         ("attempt", epoch, "agent", process),
-        (step.at_ms - data["duration_ms"], step.at_ms),
+        (step.at_ms - min(data["duration_ms"], _AGENT_RUN_MS_MAX), step.at_ms),
         epoch=epoch,
         attributes={
             "gen_ai.operation.name": "invoke_agent",
