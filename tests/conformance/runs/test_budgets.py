@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch, UnknownTask
+from shiftboss.protocol.fields import INTEGER_MAX
+from shiftboss.protocol.runs import DOLLARS_MAX, TOKENS_MAX
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, open_bus
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.runs.run_fixtures import RunFixture
@@ -33,6 +35,22 @@ async def test_a_process_replaces_its_earlier_usage_report(plan: RunFixture) -> 
     assert (priced.task.dollars, priced.task.unpriced_tokens) == (0.35, 0)
     assert priced.swarm == priced.task
     assert priced.over is None
+
+
+async def test_totals_stop_at_what_can_be_stored(
+    plan: RunFixture, handoffs: HandoffFixture
+) -> None:
+    """An agent that reports fortunes must not keep others from reporting what they have spent."""
+    lie = {"input_tokens": TOKENS_MAX, "output_tokens": TOKENS_MAX, "dollars": DOLLARS_MAX}
+    for process in range(1, 95):
+        told = await plan.uses("a", "w", 1, process=process, **lie)
+    assert told.swarm.input_tokens == told.swarm.output_tokens == INTEGER_MAX
+    assert told.swarm.dollars == INTEGER_MAX / 1_000_000
+    await handoffs.register("x")
+    await handoffs.start("x", "b")
+    honest = await plan.uses("b", "x", 1, input_tokens=7, dollars=0.5)
+    assert (honest.task.tokens, honest.task.dollars) == (7, 0.5)
+    assert honest.swarm == told.swarm
 
 
 async def test_usage_of_an_ended_attempt_still_counts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, ProcessUsage, Totals
 
 MICRO = 1_000_000
@@ -47,9 +48,11 @@ def grown(recorded: ProcessUsage | None, reported: ProcessUsage) -> ProcessUsage
 
 
 def add_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
-    """The totals after `reported` replaces what was recorded for the process."""
+    """The totals after `reported` replaces what was recorded for the process. They stop at what a
+    database can add up and clients can read: beyond that somebody lies, and others go on."""
     added = added_usage(recorded, reported)
-    return Totals._make(total + more for total, more in zip(totals, added, strict=True))
+    sums = (total + more for total, more in zip(totals, added, strict=True))
+    return Totals._make(max(min(each, INTEGER_MAX), 0) for each in sums)
 
 
 def added_usage(recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
