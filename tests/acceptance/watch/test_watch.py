@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,34 @@ async def test_two_hundred_tasks_are_filtered_and_walked_through(
         await watcher.shows("task-198")
         await watcher.press("question_mark")
         await watcher.shows("approve accepted work")
+
+
+async def test_a_log_without_lines_says_so(shared_server: RunningServer, bus: InSwarm) -> None:
+    started(bus, "t-1")
+    runs = shared_server.state_folder / "runs" / bus.swarm_id
+    for epoch in (1, 2):
+        (runs / f"t-1.{epoch}").mkdir(parents=True)
+        record = {"settings": {"kind": "command"}, "started_at": "2026-01-05T10:00:00Z"}
+        (runs / f"t-1.{epoch}" / "attempt.json").write_text(json.dumps(record))
+        (runs / f"t-1.{epoch}" / "output.log").touch()
+    async with watching(shared_server, bus.swarm_id) as watcher:
+        await watcher.shows("t-1")
+        await watcher.press("3", "left")
+        await watcher.shows("t-1 · hand-out 1 of 2", "the agent has said nothing")
+        (runs / "t-1.2" / "output.log").write_text("compiles\n")
+        await watcher.press("right")
+        await watcher.shows("t-1 · hand-out 2 of 2", "compiles")
+        await watcher.hides("the agent has said nothing")
+
+
+async def test_a_log_that_is_elsewhere_names_the_command(
+    shared_server: RunningServer, bus: InSwarm
+) -> None:
+    started(bus, "t-1")
+    async with watching(shared_server, bus.swarm_id) as watcher:
+        await watcher.shows("t-1")
+        await watcher.press("3")
+        await watcher.shows(f"shiftboss logs t-1 --swarm {bus.swarm_id}")
 
 
 async def test_another_swarm_is_watched(shared_server: RunningServer, bus: InSwarm) -> None:

@@ -47,3 +47,8 @@ def test_the_help_has_the_keys_that_decide() -> None:
     shown = help_text().plain
     for key in ("a", "y  n", "s", "b", "r", "c", "p", "w", "/"):
         assert f"\n  {key:<14}" in shown
+
+
+def test_the_help_fits_a_small_terminal() -> None:
+    """80 columns, without the padding and the scrollbar: a line that wraps is hard to read."""
+    assert [line for line in help_text().plain.splitlines() if len(line) > 77] == []

@@ -12,7 +12,8 @@ LINES_PER_READ: Final = 500
 
 
 class LogPart(NamedTuple):
-    """Lines after a cursor. `is_live`: there may be more later. `more`: there are more now."""
+    """Lines after a cursor. `is_live`: there may be more later. `more`: there are more now.
+    If they cannot be read here, `problem` says why, and `command` shows them."""
 
     epoch: int | None
     epochs: list[int]
@@ -20,6 +21,7 @@ class LogPart(NamedTuple):
     cursor: str | None
     is_live: bool
     problem: str
+    command: str
     more: bool
 
 
@@ -36,16 +38,14 @@ def load_log(
             tail=cursor is None,
             limit=LINES_PER_READ,
         )
-        return log_part(parse_answer(document, "lines"))
+        return log_part(parse_answer(document, "available"))
 
     return load
 
 
 def log_part(answer: Mapping[str, Any]) -> LogPart:
-    lines = answer["lines"]
+    lines = answer.get("lines") or ()  # left out if there are none
     problem = "" if answer.get("available", True) else str(answer.get("reason") or "no log")
-    if problem and answer.get("command"):
-        problem += f"; {answer['command']}"
     return LogPart(
         answer.get("epoch"),
         sorted(int(attempt["epoch"]) for attempt in answer.get("attempts") or ()),
@@ -53,5 +53,6 @@ def log_part(answer: Mapping[str, Any]) -> LogPart:
         answer.get("next"),
         bool(answer.get("live")),
         problem,
+        str(answer.get("command") or ""),
         len(lines) >= LINES_PER_READ,
     )

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.link.live import Live
-from shiftboss.cli.watch.link.log_reading import load_log
+from shiftboss.cli.watch.link.log_reading import LogPart, load_log
 from shiftboss.cli.watch.screens.documents import ScrolledText, drawn
 
 LOG_SECONDS: Final = 1.0
@@ -49,6 +49,7 @@ class LogView(Vertical):
         self._epoch: int | None = None
         self._epochs: list[int] = []
         self._cursor: str | None = None
+        self._has_lines = False
         self._is_reading = False
 
     def compose(self) -> ComposeResult:
@@ -70,7 +71,7 @@ class LogView(Vertical):
                 self._restart(self._epochs[index])
 
     def _restart(self, epoch: int | None) -> None:
-        self._epoch, self._cursor = epoch, None
+        self._epoch, self._cursor, self._has_lines = epoch, None, False
         self.document.replace([])
         self._is_reading = True
         self.run_worker(self._read(), exclusive=True, group="log")
@@ -99,8 +100,7 @@ class LogView(Vertical):
         part = await self._live.ask(load_log(swarm_id, task_id, self._epoch, self._cursor))
         width = self.document.scrollable_content_region.width - 1
         if part.problem:
-            problem = part.problem
-            drawn = await self._live.ask(lambda _: problem_lines(problem, width))
+            drawn = await self._live.ask(lambda _: problem_lines(part, width))
             self.document.replace(drawn)
             self._title(task_id)
             return False
@@ -111,8 +111,10 @@ class LogView(Vertical):
             self.document.extend(drawn)
         self._epoch, self._epochs = part.epoch, part.epochs
         self._cursor = part.cursor
+        self._has_lines = self._has_lines or bool(part.lines)
         state = "live" if part.is_live else "ended"
-        self._title(f"{task_id} · hand-out {part.epoch} of {len(part.epochs)} · {state}")
+        silent = "" if self._has_lines else " · the agent has said nothing"
+        self._title(f"{task_id} · hand-out {part.epoch} of {len(part.epochs)} · {state}{silent}")
         return part.more
 
     def _title(self, text: str) -> None:
@@ -130,5 +132,6 @@ def _line(line: Mapping[str, Any]) -> Text:
     return Text(f"{_WORDS.get(kind, '')}{text}", _STYLES.get(kind, ""), overflow="fold")
 
 
-def problem_lines(problem: str, width: int) -> list[Strip]:
-    return drawn([Text(printable(problem), "dim")], width)
+def problem_lines(part: LogPart, width: int) -> list[Strip]:
+    """The command has a line of its own, where it can be copied."""
+    return drawn([Text(printable(part.problem), "dim"), Text(printable(part.command))], width)
