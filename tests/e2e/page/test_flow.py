@@ -133,7 +133,7 @@ def watch_work(page: Page, project: ShopProject) -> None:
 def grant_files(page: Page, client: Client) -> None:
     view(page, "Board")
     card_of = column(page, "Needs you").get_by_role("listitem").filter(has_text=TITLES["audit"])
-    card_of.get_by_role("link", name="Answer").click()
+    card_of.get_by_role("link", name="Decide").click()
     wish = item(page, "Wants more files", "audit")
     expect(wish).to_contain_text("settings.py")
     wish.get_by_role("button", name="Grant").click()

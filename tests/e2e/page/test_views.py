@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.e2e.page.browsing import Watched
 from tests.e2e.page.page_operator import Operator
 
 pytestmark = pytest.mark.requirement("OWN-04")
@@ -60,6 +61,68 @@ def test_graph_without_tasks_says_what_fills_it(page: Page, operator: Operator) 
     operator.add_tasks(swarm, {"a": "Alpha"})
     expect(node(page, "a")).to_be_visible()
     expect(page.get_by_role("button", name="Fit")).to_be_visible()
+
+
+def test_titles_end_within_their_boxes(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-titles", "Titles")
+    titles = {"wide": "WIDE " * 20, "narrow": "ill " * 20, "short": "Short"}
+    operator.add_tasks(swarm, titles)
+    page.goto(f"/#/s/{swarm}/graph")
+    for task in titles:
+        expect(node(page, task)).to_be_visible()
+        box, text = (
+            node(page, task).locator(part).evaluate("part => part.getBBox().width")
+            for part in ("rect", ".graph-detail")
+        )
+        assert text <= box - 2 * 12, task
+    # What there is room for is shown.
+    shown = [node(page, task).locator(".graph-detail").inner_html() for task in titles]
+    assert len(shown[1]) > len(shown[0])
+    assert shown[2].endswith("Short")
+
+
+def test_unknown_run_leads_to_the_others(page: Page, watched: Watched) -> None:
+    watched.expect(r"404 \(Not Found\)")
+    page.goto("/#/s/views-unknown/board")
+    expect(page.get_by_role("heading", name="Unknown swarm: views-unknown")).to_be_visible()
+    page.get_by_role("link", name="To the runs").click()
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+
+
+def test_worker_on_a_small_screen_shows_its_step(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-small", "Small")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    operator.start(swarm, "w-1")
+    operator.ask(swarm, "w-1", "Which key format do the others use?")
+    operator.bus("heartbeat", swarm, name="w-1", current_step="Waits for the key format")
+    page.set_viewport_size({"width": 380, "height": 760})
+    page.goto(f"/#/s/{swarm}/workers")
+    row = page.get_by_role("listitem").filter(has_text="w-1")
+    expect(row.get_by_text("Waits for the key format")).to_be_visible()
+    expect(row.locator(".quiet", has_text="BLOCKED")).to_be_hidden()
+
+
+def test_a_parked_task_is_rather_answered_than_resumed(page: Page) -> None:
+    """So the page does not offer both as the first thing to do."""
+    tones = page.evaluate(
+        """async () => {
+          const { taskActions } = await import("/static/js/actions.js");
+          const tone = (hold) => taskActions("s", { bead_id: "a", status: "queued", hold }).find(({ id }) => id === "resume").tone;
+          return [tone("answer"), tone("pause")];
+        }"""
+    )
+    assert tones == ["", "primary"]
+
+
+def test_an_ended_process_is_told_in_words(page: Page) -> None:
+    told = page.evaluate(
+        """async () => {
+          const { sentenceOf } = await import("/static/js/events/sentences.js");
+          const of = (ended) => sentenceOf({ kind: "agent_run_ended", data: { process: 1, agent: "codex", ended } });
+          return [of("ended"), of("timeout")];
+        }"""
+    )
+    assert told == ["Process 1 of codex ended", "Process 1 of codex ended: timeout"]
 
 
 def test_workers_show_what_they_do(page: Page, operator: Operator) -> None:

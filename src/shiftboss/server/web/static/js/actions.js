@@ -86,8 +86,10 @@ export function pause(item) {
   };
 }
 
-export function resume(item) {
-  return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone: "primary", needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
+/** What waits for an answer is better answered: then it is not what the page offers first. */
+export function resume(item, hold = "pause") {
+  const tone = hold === "answer" ? "" : "primary";
+  return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone, needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
 }
 
 function raiseBudget(item) {
@@ -144,7 +146,7 @@ export function taskActions(swarm, card) {
   return [
     card.review === "open" && approve(item),
     card.review === "open" && reject(item),
-    card.hold && card.hold !== "budget" && resume(item),
+    card.hold && card.hold !== "budget" && resume(item, card.hold),
     card.reason_kind === "stuck_claim" && retryClaim(item),
     ["failed", "cancelled", "active"].includes(card.status) && retryTask(item),
     !isOver && !card.hold && pause(item),

@@ -10,6 +10,7 @@ import { link, taskLink } from "../router.js";
 const SHORT = 84;
 const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, waiting: SHORT, accepted: SHORT, done: 36 };
 
+const WAYS_OUT = { question: "Answer", dispute: "Answer", review: "Review" };
 const AT_WORK = ["running", "verifying"];
 const CI_WORDS = { pending: ["clock", "CI running", ""], passed: ["check", "CI passed", "green"], failed: ["cross", "CI failed", "red"], unreachable: ["cross", "CI unreachable", "amber"] };
 
@@ -31,7 +32,7 @@ export function createCard(card, swarm) {
     context: meter("Context"),
     cost: h("span.card-cost.number"),
     age: h("time.number"),
-    answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, "Answer"),
+    answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, ""),
   };
   const element = h(
     "article.card", null,
@@ -59,6 +60,7 @@ export function updateCard(element, card) {
   setText(parts.cost, card.dollars ? dollars(card.dollars) : "");
   setAge(parts.age, timeOf(card));
   parts.answer.hidden = card.column !== "needs_you";
+  setText(parts.answer, WAYS_OUT[card.reason_kind] ?? "Decide");
 }
 
 function setMark(element, look) {

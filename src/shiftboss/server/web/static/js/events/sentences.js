@@ -48,7 +48,7 @@ const SENTENCES = {
   task_reopened: () => "Opened again",
   task_withdrawn: (data) => `Withdrawn${quoted(data.reason)}`,
   attempt_ended: (data) => `Attempt ${data.epoch} of ${data.worker} ended: ${ENDED[data.reason] ?? data.reason}`,
-  agent_run_ended: (data) => `Process ${data.process} of ${data.agent} ended: ${data.ended}`,
+  agent_run_ended: (data) => `Process ${data.process} of ${data.agent} ended${data.ended === "ended" ? "" : `: ${data.ended}`}`,
   checkpoint_stored: (data) => `${data.worker} stored a checkpoint`,
   question_asked: (data) => `${data.worker} asks ${data.contact}${quoted(data.question)}`,
   question_answered: (data) => `Answered${quoted(data.answer)}`,

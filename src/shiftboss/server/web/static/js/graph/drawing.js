@@ -5,10 +5,12 @@ import { icon } from "../icons.js";
 import { link, taskLink } from "../router.js";
 import { plural } from "../format.js";
 import { NODE } from "./positions.js";
-import { cut, s } from "./svg.js";
+import { cut, fit, s } from "./svg.js";
 
 const ID_CHARACTERS = 22;
-const LINE_CHARACTERS = 32;
+// Where the lines begin, and the space after them, which is that of the box.
+const PADDING = 12;
+const DETAIL_FONT = `11px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
 
 function stateMark(look) {
   const mark = icon(look.icon, "graph-mark");
@@ -30,7 +32,7 @@ function labelOf(task, [id, detail], isCritical) {
 
 export function nodeElement(task, place, { swarm, isCritical }) {
   const look = task.group ? { icon: "done", tone: "green" } : lookOf(task);
-  const texts = [cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS), cut(detailOf(task), LINE_CHARACTERS)];
+  const texts = [cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS), fit(detailOf(task), NODE.width - 2 * PADDING, DETAIL_FONT)];
   const href = task.group ? `${link("s", swarm, "graph")}?done=1` : taskLink(swarm, task.bead_id);
   return s(
     "a",
@@ -39,7 +41,7 @@ export function nodeElement(task, place, { swarm, isCritical }) {
     s("rect", { width: NODE.width, height: NODE.height, rx: 6 }),
     stateMark(look),
     s("text", { x: 32, y: 19, class: "graph-id" }, texts[0]),
-    s("text", { x: 12, y: 35, class: "graph-detail" }, texts[1]),
+    s("text", { x: PADDING, y: 35, class: "graph-detail" }, texts[1]),
   );
 }
 

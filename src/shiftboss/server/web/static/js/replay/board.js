@@ -12,7 +12,7 @@ function chip(task, swarm, isTouched) {
   const look = lookOf(task);
   return h("a.replay-task", { href: taskLink(swarm, task.bead_id), class: isTouched ? "touched" : "" },
     h("span", { class: `tone-${look.tone}` }, icon(look.icon), h("span.visually-hidden", null, look.word)),
-    foreign("span.one-line", { title: task.title }, task.title || task.bead_id),
+    foreign("span.replay-title", { title: task.title }, task.title || task.bead_id),
     h("bdi.mono.one-line.quiet", null, task.worker && task.status === "active" ? `${task.bead_id} · ${task.worker}` : task.bead_id));
 }
 

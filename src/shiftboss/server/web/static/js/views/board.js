@@ -7,6 +7,7 @@ import { CARDS_MAX } from "../cards.js";
 import { COLUMNS } from "../columns.js";
 import { empty, h, setText } from "../dom.js";
 import { number, plural } from "../format.js";
+import { link } from "../router.js";
 import { errorNotice } from "../shell/errors.js";
 
 const SMALL = "(max-width: 719px)";
@@ -91,7 +92,7 @@ class Board {
     this._host.hidden = hasNothing;
     this._filter.parentElement.hidden = hasNothing;
     this._notes.replaceChildren(...[
-      error && errorNotice("The tasks could not be loaded", error),
+      error && (error.code === "unknown_swarm" ? noSuchRun(error) : errorNotice("The tasks could not be loaded", error)),
       isEmpty && nothingYet(),
       isCut && h("p.notice", null, `Only the first ${number(CARDS_MAX)} tasks are shown.`),
     ].filter(Boolean));
@@ -157,6 +158,10 @@ class Board {
     const card = list?.items[list.focusedIndex];
     return card && !card.heading ? { swarm: this._ctx.route.swarm, card } : null;
   }
+}
+
+function noSuchRun(error) {
+  return h("div.page", null, empty(error.message, "It may have been deleted, or the link is for another server.", "shiftboss swarm list"), h("a", { href: link("runs") }, "To the runs"));
 }
 
 function nothingYet() {
