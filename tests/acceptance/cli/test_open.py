@@ -79,7 +79,10 @@ def test_open_serves_what_is_on_disk_until_it_is_interrupted(database: Path) -> 
 def test_open_in_a_script_does_not_wait_for_ever(database: Path) -> None:
     done = shiftboss("open", "--print", SHIFTBOSS_DB=str(database))
     assert done.code == 1
-    assert "shiftboss serve" in done.err
+    # As printed, it serves this database: SHIFTBOSS_DB was set for one command alone.
+    assert f"`shiftboss serve --db {database}`" in done.err
+    followed = shiftboss("events", "left", "--follow", SHIFTBOSS_DB=str(database))
+    assert followed.err.endswith(f"start one with: shiftboss serve --db {database}\n")
 
 
 @pytest.mark.requirement("OWN-04")

@@ -27,7 +27,7 @@ import typer
 
 from shiftboss.cli.common.ambiguous_swarm import AmbiguousSwarm
 from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer, swarm_path
-from shiftboss.cli.common.discovery import Target, find_target
+from shiftboss.cli.common.discovery import Target, find_target, serve_command
 from shiftboss.cli.common.options import (
     DEFAULT_SWARM,
     CaFile,
@@ -137,9 +137,9 @@ class ServerSession:
             return None
         status = parse_answer(self.client.get(swarm_path(swarm_id, "status")), "swarm_id")
         command = status.get("run_command")
-        return (
-            f"to continue the run: {command}" if command else "to start a server: shiftboss serve"
-        )
+        if command:
+            return f"to continue the run: {command}"
+        return f"to start a server: {serve_command()}"
 
     def close(self) -> None:
         if "client" in self.__dict__:

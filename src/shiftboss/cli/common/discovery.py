@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,23 @@ def find_target(given_address: str | None) -> Target:
 def find_address(given_address: str | None) -> str:
     """For commands that need a running server."""
     return find_target(given_address).address
+
+
+def serve_command() -> str:
+    """Starts a server for what commands here are about. SHIFTBOSS_DB may be set for one command
+    alone, so its file is named."""
+    database = _database_from_environment()
+    if database is None:
+        return "shiftboss serve"
+    return f"shiftboss serve --db {shlex.quote(str(database.absolute()))}"
+
+
+def here_command(command: str) -> str:
+    """The command as it works in a shell of its own: with the database that SHIFTBOSS_DB names."""
+    database = _database_from_environment()
+    if database is None:
+        return command
+    return f"SHIFTBOSS_DB={shlex.quote(str(database.absolute()))} {command}"
 
 
 def find_state_folder() -> Path | None:

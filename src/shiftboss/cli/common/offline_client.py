@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 from shiftboss.cli.common.client import ANSWER_SECONDS, Client, NoServer
+from shiftboss.cli.common.discovery import serve_command
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.common.tokens import is_agent
 
@@ -73,7 +74,7 @@ class OfflineClient(Client):
     def _no_server(self, why: str) -> NoServer:
         return NoServer(
             f"no server is running for {self.address}, and {why}",
-            hint="start one with: shiftboss serve",
+            hint=f"start one with: {serve_command()}",
         )
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.discovery import serve_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.times import now
@@ -128,5 +129,5 @@ def retry(
         text = f"notification {number} is sent again" if retried else "nothing has failed"
         print_line(text)
 
-    notes = [] if not session.is_offline else ["it is sent when a server runs: shiftboss serve"]
+    notes = [] if not session.is_offline else [f"it is sent when a server runs: {serve_command()}"]
     return Output(document, view, notes=notes)

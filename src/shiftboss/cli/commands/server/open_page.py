@@ -12,6 +12,7 @@ import typer
 
 from shiftboss.cli.common.client import NoServer, NotShiftboss, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.discovery import here_command, serve_command
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
     AgentIsNotOperator,
@@ -49,7 +50,8 @@ def _show(url: str, print_only: bool) -> None:
     if print_only or not sys.stdout.isatty() or not webbrowser.open(url):
         print_line(url)
     else:
-        print_line(f"opened {_without_code(url)}; in another browser: shiftboss open --print")
+        again = here_command("shiftboss open --print")
+        print_line(f"opened {_without_code(url)}; in another browser: {again}")
 
 
 def _serve_page(
@@ -62,7 +64,7 @@ def _serve_page(
     if session.as_json or not sys.stdout.isatty():
         raise NoServer(
             "the page needs a server, and none is running here",
-            hint="start one with `shiftboss serve`, then try again",
+            hint=f"start one with `{serve_command()}`, then try again",
         )
     from shiftboss.server.run import serve
     from shiftboss.server.settings import ServerSettings

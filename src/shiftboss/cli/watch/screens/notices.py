@@ -6,6 +6,7 @@ import time
 
 from rich.text import Text
 
+from shiftboss.cli.common.discovery import serve_command
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.state import Model
@@ -23,7 +24,7 @@ def notice_text(model: Model) -> Text:
     elif model.refused is not None:
         text, style = f"the server refused: {error_text(model.refused)}", "bold red"
     elif model.is_offline:
-        text = "no server is running: this is what the database has; start one: shiftboss serve"
+        text = "no server is running: this is what the database has; start one: " + serve_command()
         style = "yellow"
     else:
         return Text()
