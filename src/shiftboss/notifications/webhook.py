@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from shlex import quote
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -47,9 +48,13 @@ class _Place:
             text = os.environ.get(self._variable, "").strip()
         if self._file is not None:
             try:
-                text = read_private(self._file, self._what).decode(errors="replace").strip()
+                text = (
+                    read_private(self._file, f"the {self._what}").decode(errors="replace").strip()
+                )
             except EvidenceUnavailable as error:
-                raise NotSent(error.detail) from None
+                # A hint means that others can read it, too; that of a key is about copies.
+                command = f"; `chmod 600 {quote(str(self._file))}` helps" if error.hint else ""
+                raise NotSent(f"{error.detail}{command}") from None
         if not text:
             raise NotSent(f"there is no {self._what} in {self._file or f'${self._variable}'}")
         return text

@@ -176,6 +176,15 @@ def test_settings_that_others_can_read_fail_the_test_and_are_found_once(
     assert command in finding["message"]
 
 
+def test_a_secret_that_others_can_read_names_the_command_that_helps(notified: Notified) -> None:
+    secret = notified.file.parent / "webhook-secret"
+    secret.chmod(0o644)
+    done = notified.run("notify", "test")
+    assert done.code == 1
+    assert "phone: not taken: Other users can read the secret of the webhook" in done.out
+    assert f"`chmod 600 {secret}` helps" in done.out
+
+
 def test_a_secret_that_is_missing_is_a_problem_of_the_doctor(notified: Notified) -> None:
     (notified.file.parent / "webhook-secret").unlink()
     assert "the channel phone (webhook) cannot be used" in notified.run("doctor").out

@@ -107,7 +107,8 @@ def test_a_parked_task_is_rather_answered_than_resumed(page: Page) -> None:
     tones = page.evaluate(
         """async () => {
           const { taskActions } = await import("/static/js/actions.js");
-          const tone = (hold) => taskActions("s", { bead_id: "a", status: "queued", hold }).find(({ id }) => id === "resume").tone;
+          const actions = (hold) => taskActions("s", { bead_id: "a", status: "queued", hold });
+          const tone = (hold) => actions(hold).find(({ id }) => id === "resume").tone;
           return [tone("answer"), tone("pause")];
         }"""
     )
@@ -118,7 +119,8 @@ def test_an_ended_process_is_told_in_words(page: Page) -> None:
     told = page.evaluate(
         """async () => {
           const { sentenceOf } = await import("/static/js/events/sentences.js");
-          const of = (ended) => sentenceOf({ kind: "agent_run_ended", data: { process: 1, agent: "codex", ended } });
+          const data = (ended) => ({ process: 1, agent: "codex", ended });
+          const of = (ended) => sentenceOf({ kind: "agent_run_ended", data: data(ended) });
           return [of("ended"), of("timeout")];
         }"""
     )

@@ -57,6 +57,11 @@ def test_the_page_of_a_swarm_and_names_that_are_not_plain() -> None:
     ]
 
 
+def test_a_test_leads_to_the_page_and_to_no_swarm() -> None:
+    body = json.loads(generic_body(message(notification(kind="test", task_id=None)), ADDRESS))
+    assert body["data"]["link"] == "https://boss.example.com/"
+
+
 def test_slack_gets_no_markup_of_agents() -> None:
     hostile = notification(text="<!channel> <https://evil.example|click> *bold* `x` & more")
     body = json.loads(slack_body(message(hostile), ADDRESS))

@@ -29,7 +29,13 @@ from shiftboss.protocol.notifications.calls import (
 from shiftboss.protocol.notifications.settings import QuietTime
 from shiftboss.rules.deployment.readiness import ReadinessProblem
 from shiftboss.rules.documents.wording import did_you_mean, pluralize
-from shiftboss.rules.notifications.records import Content, Letter, Notification, NotificationMessage
+from shiftboss.rules.notifications.records import (
+    TEST_KIND,
+    Content,
+    Letter,
+    Notification,
+    NotificationMessage,
+)
 from shiftboss.rules.notifications.settings_file import InvalidNotifySettings
 from shiftboss.store.leader_store import LeaderStore
 from shiftboss.store.notifications.port import DeliveryCounts
@@ -125,7 +131,7 @@ class NotificationService:
         content = Content(
             "Shiftboss: test", f"the channel {name} works", command="shiftboss notify channels"
         )
-        notification = Notification(0, "test", 0, "test", now_ms, content)
+        notification = Notification(0, "test", 0, TEST_KIND, now_ms, content)
         message = NotificationMessage(f"test_{now_ms:x}_{name}", (notification,), now_ms)
         started = elapsed_seconds()
         attempt = await attempt_to_send(

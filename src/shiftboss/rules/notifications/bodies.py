@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.rules.notifications.grouping import single_id
-from shiftboss.rules.notifications.records import Notification, NotificationMessage
+from shiftboss.rules.notifications.records import TEST_KIND, Notification, NotificationMessage
 
 # Slack refuses longer texts in a block.
 SLACK_CHARACTERS_MAX: Final = 2900
@@ -30,6 +30,8 @@ def title_of(message: NotificationMessage) -> str:
 
 def page_link(address: str, notification: Notification) -> str:
     """The page of the task or the swarm. It has no token: a person who follows it has to log in."""
+    if notification.kind == TEST_KIND:
+        return f"{address.rstrip('/')}/"
     task_id = notification.content.task_id
     swarm = quote(notification.swarm_id, safe="")
     view = "board" if task_id is None else f"task/{quote(task_id, safe='')}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
+
+# Tries a channel out, and is about no swarm.
+TEST_KIND: Final = "test"
 
 
 class Content(NamedTuple):
