@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shiftboss.cli.common.client import Client, parse_answer
+from shiftboss.cli.common.client import Client
 from shiftboss.cli.common.output import console
 from shiftboss.cli.common.until_signal import until_signal
 from shiftboss.cli.views.runs import RunView, outcome_lines
@@ -30,7 +30,6 @@ from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunPaths
 from shiftboss.rules.tasks.waiting import CommandPlace
-from shiftboss.system.state_folder import operator_token
 
 INTERRUPTED: Final = 130
 
@@ -61,14 +60,7 @@ def run_demo(*, keep: bool) -> int:
     write_plan(paths.folder)
     screen = console()
     with DemoServer(paths.database, paths.policy) as server:
-        _print_lines(
-            screen,
-            f"{len(TASKS)} tasks in {len(REPO_DEPENDENCIES)} repos for {WORKERS} workers; "
-            "the agents are scripts and use no model",
-            f"plan: {paths.plan}",
-            f"server: {server.address}",
-            f"page: {_page(screen, paths, server)}",
-        )
+        _print_lines(screen, *first_lines(paths, server.address, is_terminal=screen.is_terminal))
         outcome = _run_plan(paths, server)
         if outcome is None:
             return INTERRUPTED
@@ -82,13 +74,15 @@ def run_demo(*, keep: bool) -> int:
     return 0 if outcome.done and all(fact.holds for fact in checked_facts) else 1
 
 
-def _page(screen: Console, paths: DemoPaths, server: DemoServer) -> str:
-    """On a terminal, a link that logs in; elsewhere, such as in a log, the page without it."""
-    if not screen.is_terminal:
-        return f"{server.address}/#/s/{SWARM}/board"
-    client = Client(server.address, operator_token=operator_token(paths.state))
-    answer = parse_answer(client.post("/operator/create_login", {"swarm_id": SWARM}), "url")
-    return str(answer["url"])
+def first_lines(paths: DemoPaths, address: str, *, is_terminal: bool) -> list[str]:
+    """On a terminal, the run prints a link to the page that logs in; one is enough."""
+    lines = [
+        f"{len(TASKS)} tasks in {len(REPO_DEPENDENCIES)} repos for {WORKERS} workers",
+        "the agents are scripts and use no model",
+        f"plan: {paths.plan}",
+        f"server: {address}",
+    ]
+    return lines if is_terminal else [*lines, f"page: {address}/#/s/{SWARM}/board"]
 
 
 def _run_plan(paths: DemoPaths, server: DemoServer) -> RunOutcome | None:

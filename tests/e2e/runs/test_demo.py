@@ -17,7 +17,7 @@ from rich.console import Console
 from shiftboss.demo.checks import DemoRecord, facts
 from shiftboss.demo.plan import write_plan
 from shiftboss.demo.repos import create_repos
-from shiftboss.demo.run import DemoPaths, wait_for_interrupt
+from shiftboss.demo.run import DemoPaths, first_lines, wait_for_interrupt
 from shiftboss.demo.server import DemoServer
 from tests.client import Client
 from tests.commands import Running, as_printed, running, running_unforked, shiftboss
@@ -193,3 +193,14 @@ def _lines_until(demo: Running, ending: str) -> Iterator[str]:
         yield line
         if ending in line:
             return
+
+
+def test_a_terminal_gets_one_link_to_the_page(tmp_path: Path) -> None:
+    """That of the run, which logs in."""
+    address = "http://127.0.0.1:7432"
+    shown = first_lines(DemoPaths(tmp_path), address, is_terminal=True)
+    assert [line for line in shown if line.startswith("page:")] == []
+    assert first_lines(DemoPaths(tmp_path), address, is_terminal=False) == [
+        *shown,
+        f"page: {address}/#/s/demo/board",
+    ]

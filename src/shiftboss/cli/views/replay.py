@@ -12,6 +12,7 @@ from shiftboss.cli.common.output import printable
 from shiftboss.cli.common.tables import Members, cell, plain_table
 from shiftboss.cli.common.times import local_time
 from shiftboss.cli.views.events import ID_CELLS, sentence
+from shiftboss.rules.documents.wording import pluralize
 
 # In the order of the board; what waits for a person comes first.
 _NAMES: Final = {
@@ -81,5 +82,5 @@ def _place(task: Members) -> str:
     if task.get("landed"):
         return f"landed {task['landed'][:10]}"
     if task["column"] == "waiting" and task.get("waits_for"):
-        return f"waits for {task['waits_for']}"
+        return f"waits for {pluralize(task['waits_for'], 'task')}"
     return str(task.get("milestone") or task.get("state") or task["status"])

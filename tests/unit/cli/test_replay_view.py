@@ -1,0 +1,23 @@
+"""The board that `shiftboss replay` prints."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from shiftboss.cli.views.replay import board_table
+
+pytestmark = pytest.mark.requirement("OWN-08")
+
+
+def test_what_a_task_waits_for_is_counted_and_no_id() -> None:
+    tasks = [
+        {"bead_id": name, "title": name, "column": "waiting", "status": "open", "waits_for": count}
+        for name, count in (("basket", 1), ("bill", 2))
+    ]
+    output = io.StringIO()
+    Console(file=output, width=100).print(board_table(tasks))
+    assert "waits for 1 task " in output.getvalue()
+    assert "waits for 2 tasks" in output.getvalue()
