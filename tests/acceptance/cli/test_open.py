@@ -86,6 +86,19 @@ def test_open_in_a_script_does_not_wait_for_ever(database: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-04")
+def test_commands_that_help_name_the_database_too(database: Path) -> None:
+    """As the demo prints its commands: SHIFTBOSS_DB is set for one of them alone."""
+    variables = {"SHIFTBOSS_DB": str(database)}
+    for arguments in (("task", "add", "t", "--title", "T"), ("task", "submit", "t")):
+        assert shiftboss(*arguments, "--swarm", "left", **variables).code == 0
+    paused = shiftboss("swarm", "pause", "left", "--reason", "lunch", **variables)
+    assert paused.code == 0, paused
+    command = "shiftboss swarm resume left"
+    for arguments in (("why", "t"), ("status", "left")):
+        assert f"  SHIFTBOSS_DB={database} {command}\n" in shiftboss(*arguments, **variables).out
+
+
+@pytest.mark.requirement("OWN-04")
 def test_agent_cannot_open_the_page_of_the_operator(database: Path) -> None:
     done = shiftboss("open", SHIFTBOSS_DB=str(database), SHIFTBOSS_TASK="t")
     assert done.code == 1

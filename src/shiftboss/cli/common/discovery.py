@@ -68,9 +68,10 @@ def serve_command() -> str:
 
 
 def here_command(command: str) -> str:
-    """The command as it works in a shell of its own: with the database that SHIFTBOSS_DB names."""
+    """The command as it works when it is copied. SHIFTBOSS_DB may be set for one command alone, so
+    its file is named."""
     database = _database_from_environment()
-    if database is None:
+    if database is None or not command.startswith("shiftboss "):
         return command
     return f"SHIFTBOSS_DB={shlex.quote(str(database.absolute()))} {command}"
 

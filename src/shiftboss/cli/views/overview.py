@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from shiftboss.cli.common.discovery import here_command
 from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.common.tables import Members
 from shiftboss.cli.common.times import ago
@@ -55,7 +56,7 @@ def reason_lines(reasons: list[Members], *, with_task: bool = True, indent: str 
         lines.append(Text(f"{indent}{printable(task + reason['text'])}"))
         commands = [reason["command"], *reason.get("also", ())] if reason["command"] else []
         lines += [
-            Text(f"{indent}  {printable(command)}", style="cyan", no_wrap=True)
+            Text(f"{indent}  {printable(here_command(command))}", style="cyan", no_wrap=True)
             for command in commands
         ]
     return lines

@@ -13,6 +13,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
+from shiftboss.cli.common.discovery import here_command
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.link.live import Live
 from shiftboss.cli.watch.link.log_reading import LogPart, load_log
@@ -134,4 +135,5 @@ def _line(line: Mapping[str, Any]) -> Text:
 
 def problem_lines(part: LogPart, width: int) -> list[Strip]:
     """The command has a line of its own, where it can be copied."""
-    return drawn([Text(printable(part.problem), "dim"), Text(printable(part.command))], width)
+    command = printable(here_command(part.command))
+    return drawn([Text(printable(part.problem), "dim"), Text(command)], width)

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
+from shiftboss.cli.common.discovery import here_command
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.model.card_lines import board_head, row_segments
 from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
@@ -107,7 +108,7 @@ def _with_advice(text: Text, reason: str, command: str) -> Text:
     if reason:
         text.append(f"\n{printable(reason)}")
     if command:
-        text.append(f"\n{printable(command)}", "cyan")
+        text.append(f"\n{printable(here_command(command))}", "cyan")
     return text
 
 
