@@ -67,6 +67,7 @@ async def test_a_question_is_answered_in_the_inbox(
         await watcher.press("a")
         await watcher.asks("Answer t-1", "enter sends it")
         await watcher.type("blue, please")
+        await watcher.shows("blue, please")
         await watcher.press("enter")
         await watcher.shows("question 1 is answered", "Nothing waits for you.")
     (question,) = ask(bus, "list_questions", only_open=False)["questions"]
@@ -224,6 +225,14 @@ async def test_two_hundred_tasks_are_filtered_and_walked_through(
         await watcher.shows("task-198")
         await watcher.press("question_mark")
         await watcher.shows("approve accepted work")
+
+
+async def test_the_command_that_helps_is_shown_below_a_long_title(
+    shared_server: RunningServer, bus: InSwarm
+) -> None:
+    ask(bus, "add_task", bead_id="t-1", title="A title that goes on and on. " * 8, submit=True)
+    async with watching(shared_server, bus.swarm_id, columns=80, rows=24) as watcher:
+        await watcher.shows("A title that goes on", f"shiftboss worker list --swarm {bus.swarm_id}")
 
 
 async def test_a_log_without_lines_says_so(shared_server: RunningServer, bus: InSwarm) -> None:

@@ -22,7 +22,7 @@ _CSS: Final = """
     border-top: solid ansi_bright_black; background: ansi_default;
 }}
 {name} VerticalScroll {{ height: auto; max-height: 12; }}
-{name} Input {{ border: none; padding: 0; height: 1; background: ansi_default; }}
+{name} Input {{ background: ansi_default; }}
 """
 
 
@@ -51,7 +51,13 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield _body(self._title, self._text)
-            yield Input(self._value, placeholder=self._hint, max_length=ANSWER_CHARACTERS_MAX)
+            # Compact: a border, as a field with the focus has, would leave no row for the text.
+            yield Input(
+                self._value,
+                placeholder=self._hint,
+                max_length=ANSWER_CHARACTERS_MAX,
+                compact=True,
+            )
             yield Static(Text("enter sends it · esc goes back", "dim"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -26,7 +26,7 @@ class ListView(Vertical):
 
     DEFAULT_CSS = """
     ListView > .head { height: 1; }
-    ListView > .peek { height: 4; border-top: solid ansi_bright_black; padding: 0 1; }
+    ListView > .peek { height: 5; border-top: solid ansi_bright_black; padding: 0 1; }
     ListView > .empty { height: auto; padding: 1 2; display: none; }
     """
 
@@ -62,7 +62,11 @@ class ListView(Vertical):
         self.list.update()
 
     def peek(self, text: Text) -> None:
-        self._peek.update(text)
+        """The first line is cut off where it does not fit, so that the others stay in sight."""
+        lines = text.split("\n", allow_blank=True)
+        if lines:
+            lines[0].truncate(max(self.size.width - 2, 10), overflow="ellipsis")
+        self._peek.update(Text("\n").join(lines))
 
 
 def board_view(model: Model) -> ListView:
