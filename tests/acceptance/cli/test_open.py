@@ -94,8 +94,9 @@ def test_commands_that_help_name_the_database_too(database: Path) -> None:
     paused = shiftboss("swarm", "pause", "left", "--reason", "lunch", **variables)
     assert paused.code == 0, paused
     command = "shiftboss swarm resume left"
-    for arguments in (("why", "t"), ("status", "left")):
-        assert f"  SHIFTBOSS_DB={database} {command}\n" in shiftboss(*arguments, **variables).out
+    for question, about in (("why", "t"), ("status", "left")):
+        told = shiftboss(question, about, **variables).out
+        assert f"  SHIFTBOSS_DB={database} {command}\n" in told
 
 
 @pytest.mark.requirement("OWN-04")

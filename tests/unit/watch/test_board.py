@@ -127,6 +127,14 @@ def test_a_context_stands_out_from_where_a_checkpoint_is_asked_for(
     assert cell_len(shown.text) == 4
 
 
+def test_a_cancelled_task_does_not_look_done() -> None:
+    done, cancelled = card("a", "done", status="done"), card("b", "done", status="cancelled")
+    marks = [_text(row_segments(each, 1, 80))[0] for each in (done, cancelled)]
+    assert marks == ["✓", "-"]
+    assert cancelled.matches(["cancelled"])
+    assert not cancelled.matches(["done"])
+
+
 def test_texts_fit_their_cells() -> None:
     assert fitted("abc", 5) == "abc  "
     assert fitted("abc", 5, right=True) == "  abc"

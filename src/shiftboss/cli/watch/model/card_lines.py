@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from rich.segment import Segment
 
 from shiftboss.cli.common.times import span
-from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
+from shiftboss.cli.watch.model.cards import BoardCard, Heading
 from shiftboss.cli.watch.model.cells import count, money, segment
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 
@@ -38,13 +38,13 @@ class Layout(NamedTuple):
 
 
 def card_segments(card: BoardCard, now_ms: int, width: int) -> list[Segment]:
-    layout, column = Layout.of(width), COLUMNS[card.column]
+    layout, look = Layout.of(width), card.look
     ci, ci_style = _CI_MARKS.get(card.ci, ("", ""))
     gap = segment("", 1)
     quiet = "dim" if card.column == "done" else ""
     title = [segment(card.title, layout.title, quiet), gap] if layout.title else []
     return [
-        segment(column.mark, 2, column.style),
+        segment(look.mark, 2, look.style),
         segment(card.task_id, layout.task, quiet),
         gap,
         *title,

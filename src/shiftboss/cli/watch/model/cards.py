@@ -31,6 +31,8 @@ COLUMNS: Final = {
         Column("done", "done", "✓", "dim"),
     )
 }
+# In the same group as what is done, but it was not.
+_CANCELLED: Final = Column("done", "cancelled", "-", "dim")
 _NEWEST_FIRST: Final = frozenset({"failed", "accepted", "done"})
 _OTHER: Final = "waiting"
 
@@ -93,10 +95,14 @@ class BoardCard:
             in_review=_in_review(members.get("review")),
         )
 
+    @property
+    def look(self) -> Column:
+        return _CANCELLED if self.status == "cancelled" else COLUMNS[self.column]
+
     def matches(self, words: Iterable[str]) -> bool:
         """Whether it has all of the words, which are in lower case."""
         fields = (self.task_id, self.title, self.agent, self.worker, self.repo, self.text)
-        word = COLUMNS[self.column].word
+        word = self.look.word
         searched = "\n".join((*fields, word, self.state, self.ci)).lower()
         return all(part in searched for part in words)
 

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from shiftboss.cli.common.discovery import here_command
 from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.watch.model.card_lines import board_head, row_segments
-from shiftboss.cli.watch.model.cards import COLUMNS, BoardCard, Heading
+from shiftboss.cli.watch.model.cards import BoardCard, Heading
 from shiftboss.cli.watch.model.inbox import Item, inbox_head, item_segments
 from shiftboss.cli.watch.model.state import Model
 from shiftboss.cli.watch.model.workers import Members, worker_segments, workers_head
@@ -98,8 +98,8 @@ def workers_view(model: Model) -> ListView:
 
 def card_peek(card: BoardCard) -> Text:
     """The title, the whole reason, and the command that helps."""
-    column = COLUMNS[card.column]
-    text = Text().append(f"{column.mark} {column.word}  ", column.style)
+    look = card.look
+    text = Text().append(f"{look.mark} {look.word}  ", look.style)
     return _with_advice(text.append(printable(card.title), "bold"), card.text, card.command)
 
 
