@@ -115,6 +115,16 @@ def test_a_parked_task_is_rather_answered_than_resumed(page: Page) -> None:
     assert tones == ["", "primary"]
 
 
+def test_a_task_of_a_paused_run_resumes_the_run(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("views-paused", "Paused")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    operator.bus("pause_swarm", swarm, reason="lunch")
+    page.goto(f"/#/s/{swarm}/task/a")
+    page.get_by_role("button", name="Resume run").click()
+    expect(page.get_by_role("button", name="Pause task")).to_be_visible()
+    assert operator.bus("show_task", swarm, bead_id="a").get("hold") is None
+
+
 def test_an_ended_process_is_told_in_words(page: Page) -> None:
     told = page.evaluate(
         """async () => {

@@ -139,14 +139,17 @@ export function inboxActions(item) {
   return OF_KIND[item.kind]?.(item) ?? [];
 }
 
-/** What can be done to a task, from its card. */
-export function taskActions(swarm, card) {
+const isPaused = (holds) => holds.some((hold) => !hold.bead_id && hold.kind === "pause");
+
+/** What can be done to a task, from its card. `holds` of the run: if all of it is paused, no task can be resumed alone. */
+export function taskActions(swarm, card, holds = []) {
   const item = { swarm_id: swarm, bead_id: card.bead_id };
+  const held = card.hold === "pause" && isPaused(holds) ? { swarm_id: swarm } : item;
   const isOver = ["done", "failed", "cancelled"].includes(card.status);
   return [
     card.review === "open" && approve(item),
     card.review === "open" && reject(item),
-    card.hold && card.hold !== "budget" && resume(item, card.hold),
+    card.hold && card.hold !== "budget" && resume(held, card.hold),
     card.reason_kind === "stuck_claim" && retryClaim(item),
     ["failed", "cancelled", "active"].includes(card.status) && retryTask(item),
     !isOver && !card.hold && pause(item),
@@ -157,6 +160,5 @@ export function taskActions(swarm, card) {
 
 export function swarmActions(swarm, holds = []) {
   const item = { swarm_id: swarm };
-  const isHeld = holds.some((hold) => !hold.bead_id && hold.kind === "pause");
-  return [isHeld ? resume(item) : pause(item), raiseBudget(item)];
+  return [isPaused(holds) ? resume(item) : pause(item), raiseBudget(item)];
 }

@@ -42,7 +42,7 @@ function ofSelection(ctx, selection) {
   if (!selection) return [];
   const { swarm, card } = selection;
   const group = card.title || card.bead_id;
-  const actions = allowed(taskActions(swarm, card), ctx.store.state.session);
+  const actions = allowed(taskActions(swarm, card, ctx.store.state.status?.holds), ctx.store.state.session);
   return [
     { group, label: "Open task", icon: "open", keys: "enter", run: () => ctx.navigate(taskLink(swarm, card.bead_id)) },
     ...actions.map((each) => entryOf(each, group, ctx, [card.bead_id])),

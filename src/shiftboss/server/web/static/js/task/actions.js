@@ -6,11 +6,11 @@ import { shortCommit } from "../format.js";
 import { perform } from "../shell/perform.js";
 
 /** The actions for a task; a review is decided for the commit that is shown, after a question. */
-function actionsOf({ task, card }, swarm) {
+function actionsOf({ task, card, why }, swarm) {
   const review = task.review?.state === "open" ? task.review : null;
   const item = { swarm_id: swarm, bead_id: task.bead_id, commit: review?.commit };
   const question = review && { title: `Approve ${shortCommit(review.commit)}`, text: "The work lands, and tasks that wait for it may start.", button: "Approve" };
-  const others = taskActions(swarm, { ...task, ...card, review: null });
+  const others = taskActions(swarm, { ...task, ...card, review: null }, why.reasons);
   return [...(review ? [{ ...approve(item), ask: question }, reject(item)] : []), ...others];
 }
 

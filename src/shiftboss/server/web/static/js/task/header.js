@@ -22,7 +22,7 @@ export function taskHeader(swarm, ctx) {
     show(title, [card.title, card.bead_id], () => titleLine(card, swarm));
     show(meta, metaFacts(card), () => metaLine(card));
     show(reasons, (facts.why.reasons ?? []).filter((reason) => !answered.has(reason.kind)), (list) => (list.length ? reasonList(list, swarm, card) : null));
-    show(actions, [facts.task.status, facts.task.review, facts.task.hold, card.reason_kind], () => actionRow(facts, ctx, swarm));
+    show(actions, [facts.task.status, facts.task.review, facts.task.hold, card.reason_kind, facts.why.reasons], () => actionRow(facts, ctx, swarm));
   }
 
   return { element, update };
