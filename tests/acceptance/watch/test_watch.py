@@ -148,6 +148,15 @@ async def test_a_task_is_retried_and_cancelled_and_the_swarm_is_paused(
     assert task(bus, "t-1")["status"] == "cancelled"
 
 
+async def test_what_was_cancelled_is_not_expected(
+    shared_server: RunningServer, bus: InSwarm
+) -> None:
+    submitted(bus, "t-1", "t-2")
+    ask(bus, "cancel_task", bead_id="t-1", reason="not needed")
+    async with watching(shared_server, bus.swarm_id) as watcher:
+        await watcher.shows("0/1 done", "- t-1")
+
+
 async def test_a_budget_that_is_used_up_is_raised(
     shared_server: RunningServer, bus: InSwarm
 ) -> None:

@@ -39,7 +39,7 @@ class Summary:
     def of(cls, status: Mapping[str, Any], usage: Mapping[str, Any]) -> Summary:
         bus, budget = status["bus"], usage.get("budget") or {}
         lands = bool(bus["receipts"] or status.get("plan_file"))
-        done, total, word = bus["landed"] if lands else bus["done"], bus["total"], "done"
+        done, total, word = bus["landed"] if lands else bus["done"], _to_do(bus), "done"
         if not total:
             done, total = status["workers_complete"], status["workers_registered"]
         ended = status.get("completed_at")
@@ -60,6 +60,11 @@ class Summary:
                 for hold in status.get("holds", ())
             ),
         )
+
+
+def _to_do(bus: Mapping[str, Any]) -> int:
+    """As on the page: what was cancelled is not expected to be done."""
+    return int(bus["total"] - bus["cancelled"])
 
 
 def _milliseconds(wire_time: str) -> int:
