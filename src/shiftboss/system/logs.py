@@ -25,6 +25,8 @@ LINES_WAITING_MAX: Final = 10_000
 
 ACCESS_LOGGER: Final = "shiftboss.access"
 AUDIT_LOGGER: Final = "shiftboss.audit"
+# They log the address of every request: its query string, or the secret address of a webhook.
+CLIENT_LOGGERS: Final = ("httpx2", "httpcore2", "httpcore")
 
 _PRIVATE_NAMES: Final = r"(?:password|passwd|token|secret|api_?key|access_?key)"
 # What the keys and tokens of well-known services begin with. The lengths keep it linear.
@@ -231,6 +233,8 @@ class Logs:
         logging.getLogger(ACCESS_LOGGER).setLevel(
             logging.INFO if shows_access else logging.CRITICAL
         )
+        for name in CLIENT_LOGGERS:
+            logging.getLogger(name).setLevel(max(number, logging.WARNING))
         has_audit = self._settings.audit_file is not None
         logging.getLogger(AUDIT_LOGGER).setLevel(logging.INFO if has_audit else number)
 

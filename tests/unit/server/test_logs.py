@@ -15,6 +15,7 @@ from shiftboss.system import logs as logs_module
 from shiftboss.system.logs import (
     ACCESS_LOGGER,
     AUDIT_LOGGER,
+    CLIENT_LOGGERS,
     CannotLog,
     JsonFormatter,
     Logs,
@@ -28,7 +29,9 @@ FORMATTERS = (TextFormatter(), JsonFormatter())
 
 @pytest.fixture(autouse=True)
 def restore_levels() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("", ACCESS_LOGGER, AUDIT_LOGGER)]
+    loggers = [
+        logging.getLogger(name) for name in ("", ACCESS_LOGGER, AUDIT_LOGGER, *CLIENT_LOGGERS)
+    ]
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):
@@ -50,6 +53,17 @@ def record(message: str, **facts: object) -> logging.LogRecord:
     made.created = 1_767_600_000.25
     made.facts = facts
     return made
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_addresses_of_requests_are_not_logged(tmp_path: Path, level: str) -> None:
+    with logging_to(tmp_path / "log", level=level):
+        for name in CLIENT_LOGGERS:
+            logging.getLogger(name).info("HTTP Request: GET http://127.0.0.1/events?after=0")
+            logging.getLogger(name).warning("worth reading")
+    logged = (tmp_path / "log").read_text()
+    assert "HTTP Request" not in logged
+    assert logged.count("worth reading") == len(CLIENT_LOGGERS)
 
 
 def test_a_text_line_has_time_level_logger_message_and_facts() -> None:
