@@ -132,6 +132,20 @@ async def test_a_report_at_one_server_and_an_offer_of_another(postgres_url: str)
         assert (await here.given("gone")).bead_id == "t"
 
 
+async def test_a_poll_after_a_report_gets_the_task_that_another_server_has_just_assigned(
+    postgres_url: str,
+) -> None:
+    """The report tells this server that its worker is free, and the news of the task is under way."""
+    clock = StillClock()
+    async with open_bus(postgres_url, clock) as here, open_bus(postgres_url, clock) as there:
+        await here.register("w")
+        for number in range(20):
+            task = f"t-{number}"
+            await there.add_and_submit(task)
+            await here.start("w", task)
+            await here.done(task)
+
+
 async def test_the_worker_itself_and_another_one_race_for_its_offer(bus: BusFixture) -> None:
     await bus.register("v", "w")
     for task in ("t1", "t2", "t3", "t4"):

@@ -38,12 +38,12 @@ export class Store {
     this._isUsageOld = true;
     this._notify = perFrame(() => this._tell());
     this._deliver = perFrame(() => this._deliverChanges());
-    this._askCards = oneAtATime(() => this._refreshCards(), CARDS_PAUSE_MS);
-    this._askAllCards = oneAtATime(() => this._loadAllCards(), ALL_CARDS_PAUSE_MS);
-    this._askStatus = oneAtATime(() => this._loadStatus(), STATUS_PAUSE_MS);
+    this._askCards = oneAtATime(() => this._ifSeen(() => this._refreshCards()), CARDS_PAUSE_MS);
+    this._askAllCards = oneAtATime(() => this._ifSeen(() => this._loadAllCards()), ALL_CARDS_PAUSE_MS);
+    this._askStatus = oneAtATime(() => this._ifSeen(() => this._loadStatus()), STATUS_PAUSE_MS);
     this._askInbox = oneAtATime(() => this._loadInbox({ shared: true }), INBOX_PAUSE_MS);
     this._askSession = oneAtATime(() => this.loadSession().catch(() => null), SESSION_PAUSE_MS);
-    this._askSwarms = oneAtATime(() => this._loadSwarms(), SWARMS_PAUSE_MS);
+    this._askSwarms = oneAtATime(() => this._ifSeen(() => this._loadSwarms()), SWARMS_PAUSE_MS);
     this.onChange = () => {};
     this.state = {
       session: null, connection: "connecting", swarms: [], hasSwarms: false, swarm: null,
@@ -144,6 +144,12 @@ export class Store {
     this._isBehind = false;
     this.reload();
     this._deliver();
+  }
+
+  /** A load may have waited for its turn until after the tab was hidden. */
+  async _ifSeen(load) {
+    if (document.hidden) this._isBehind = true;
+    else await load();
   }
 
   _remember(swarm, change, isReload) {
