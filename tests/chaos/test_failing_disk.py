@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,13 +12,11 @@ import httpx2
 import pytest
 
 from tests.client import Client
+from tests.programs import program
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler"),
-    pytest.mark.requirement("OWN-21"),
-]
+pytestmark = pytest.mark.requirement("OWN-21")
 
 _SOURCE = Path(__file__).with_name("failing_disk.c")
 
@@ -30,7 +27,9 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         library = folder / "failing_disk.so"
         subprocess.run(
-            ["gcc", "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl"], check=True, timeout=60
+            [program("gcc"), "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl"],
+            check=True,
+            timeout=60,
         )
         self._mode = folder / "mode"
         self._mode.write_bytes(b"\0")

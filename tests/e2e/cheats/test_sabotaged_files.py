@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from random import SystemRandom
 import pytest
 
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, apply_sabotages, sabotages
+from tests.programs import program
 
 pytestmark = pytest.mark.requirement("OWN-13")
 
@@ -278,11 +278,10 @@ def test_node_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path, kind: 
     assert kind == "none" or len(chosen) == 2
 
 
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="needs the Rust compiler")
 def test_rust_reports_what_was_sabotaged_and_nothing_else(tmp_path: Path) -> None:
     chosen = by_kind("src/lib.rs", RUST)["raise"]
     (tmp_path / "lib.rs").write_text(apply_sabotages("src/lib.rs", RUST, chosen, "nonce"))
-    compiled = run(tmp_path, "rustc", "--test", "lib.rs", "-o", "tests")
+    compiled = run(tmp_path, program("rustc"), "--test", "lib.rs", "-o", "tests")
     output = run(tmp_path, "./tests")
     cases = re.findall(r"^test ([\w:]+)(?: - should panic)? \.\.\. (ok|FAILED)$", output, re.M)
     assert dict(cases) == {

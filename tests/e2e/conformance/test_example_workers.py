@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import httpx2
 import pytest
@@ -21,6 +20,7 @@ from shiftboss.conformance.worker_process import command_starter
 from tests.acceptance.conformance.kit_server import KitServer
 from tests.e2e.agents.npm import INSTALL_SECONDS, Program
 from tests.fork_server import forked_command
+from tests.programs import program
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -34,21 +34,13 @@ NODE_TYPES: Final = "@types/node@20.19.25"
 OPTIONAL: Final = {"asks", "hands-over"}
 
 
-def missing(reason: str) -> NoReturn:
-    """Skipped on a laptop, a failure in CI: these can be installed."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def python(name: str) -> list[str]:
     program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
     return forked_command(["-c", program, str(WORKERS / name)])
 
 
 def shell(name: str) -> list[str]:
-    if shutil.which("curl") is None:
-        missing("curl is not installed")
+    program("curl")
     return ["sh", str(WORKERS / name)]
 
 
@@ -59,15 +51,12 @@ def typescript(name: str) -> list[str]:
 
 
 def go(name: str, folder: Path) -> list[str]:
-    compiler = shutil.which("go")
-    if compiler is None:
-        pytest.skip("Go is not installed")
-    program = folder / "go-worker"
-    build = [compiler, "build", "-o", str(program), str(WORKERS / name)]
+    worker = folder / "go-worker"
+    build = [program("go"), "build", "-o", str(worker), str(WORKERS / name)]
     subprocess.run(
         build, check=True, timeout=BUILD_SECONDS, env={**os.environ, "GO111MODULE": "off"}
     )
-    return [str(program)]
+    return [str(worker)]
 
 
 # How it is started, its profile, and what it does not offer.

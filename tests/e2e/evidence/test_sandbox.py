@@ -37,6 +37,7 @@ from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.handoffs import HeldOutTests, VerificationPolicy
+from tests.programs import program
 from tests.repos import Repo, outcomes
 from tests.verifying import verify
 
@@ -400,10 +401,7 @@ class Contained:
 def contained(tmp_path: Path, request: pytest.FixtureRequest) -> Contained:
     if request.param != "bubblewrap":
         return Contained(tmp_path, request.getfixturevalue("backend"))
-    program = shutil.which("bwrap")
-    if program is None:
-        pytest.skip("bubblewrap is not installed")
-    return Contained(tmp_path, Backend("bubblewrap", program))
+    return Contained(tmp_path, Backend("bubblewrap", program("bwrap")))
 
 
 @pytest.mark.anyio

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import subprocess
 
 import pytest
 
 from shiftboss.rules.notifications.signatures import BadSecret, key_of, signed_headers
+from tests.programs import program
 
 pytestmark = pytest.mark.requirement("OWN-20")
 
@@ -29,12 +29,12 @@ def test_the_published_example_of_standard_webhooks() -> None:
     assert headers["webhook-timestamp"] == "1614265330"
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_openssl_computes_the_same() -> None:
     key = key_of("a plain secret that is long enough")
     body = '{"text": "größer"}'.encode()
+    openssl = program("openssl")
     output = subprocess.run(
-        ["openssl", "dgst", "-sha256", "-mac", "HMAC", "-macopt", f"hexkey:{key.hex()}", "-binary"],
+        [openssl, "dgst", "-sha256", "-mac", "HMAC", "-macopt", f"hexkey:{key.hex()}", "-binary"],
         input=b"msg_1.1800000000." + body,
         capture_output=True,
         check=True,

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from shiftboss.cli.main import app
 from shiftboss.server.metrics.catalogue import CATALOGUE, PROCESS, Metric
+from tests.programs import program
 
 pytestmark = pytest.mark.requirement("OWN-08")
 
@@ -146,9 +147,7 @@ def test_every_alert_names_a_command_that_exists(name: str) -> None:
 
 
 def test_prometheus_accepts_the_rules_and_its_settings(tmp_path: Path) -> None:
-    if shutil.which("promtool") is None:
-        # Not a failure in CI either: pip cannot install it.
-        pytest.skip("promtool is missing: the package prometheus is not installed")
+    promtool = program("promtool")
     shutil.copy(FOLDER / "alerts.yml", tmp_path)
     settings = (FOLDER / "prometheus.yml").read_text(encoding="utf-8")
     token = tmp_path / "token"
@@ -156,7 +155,7 @@ def test_prometheus_accepts_the_rules_and_its_settings(tmp_path: Path) -> None:
     file = tmp_path / "prometheus.yml"
     file.write_text(settings.replace("/etc/prometheus/shiftboss-token", str(token)))
     result = subprocess.run(
-        ["promtool", "check", "config", str(file)],
+        [promtool, "check", "config", str(file)],
         capture_output=True,
         text=True,
         timeout=60,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from typer.core import TyperGroup
 
 from shiftboss.cli.main import app
 from tests.e2e.operations.page import EXAMPLES, PAGE, ROOT, blocks
+from tests.programs import program
 
 UNITS = sorted(EXAMPLES.glob("*.service"))
 
@@ -44,16 +44,14 @@ def test_every_command_of_the_page_exists_with_its_options(line: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_accepts_the_unit(unit: Path, tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        # Not a failure in CI either: a container often has no systemd, and pip cannot install it.
-        pytest.skip("systemd-analyze is missing: the package systemd is not installed")
+    analyze = program("systemd-analyze")
     text = unit.read_text(encoding="utf-8")
     assert "/opt/shiftboss/bin/shiftboss" in text
     copy = tmp_path / unit.name
     # It must find the program.
     copy.write_text(text.replace("/opt/shiftboss/bin/shiftboss", sys.executable))
     done = subprocess.run(
-        ["systemd-analyze", "verify", str(copy)],
+        [analyze, "verify", str(copy)],
         capture_output=True,
         text=True,
         check=False,
