@@ -79,6 +79,23 @@ def test_titles_are_text_and_nothing_else(page: Page, operator: Operator) -> Non
     expect(page.locator(".switcher-name")).to_have_text("<b>bold</b>")
 
 
+def test_long_names_of_workers_keep_their_number(page: Page, operator: Operator) -> None:
+    swarm = operator.create_swarm("board-workers", "Workers")
+    operator.add_tasks(swarm, {"a": "Alpha"})
+    worker = "the-great-cleaning-of-the-cellar-and-of-the-attic-17"
+    operator.start(swarm, worker)
+    page.goto(f"/#/s/{swarm}/board")
+    shown = column(page, "Running").locator(".card-worker")
+    expect(shown).to_have_text(worker)
+    expect(shown).to_have_attribute("title", worker)
+    number, card = shown.get_by_text("-17", exact=True), column(page, "Running").locator(".card")
+    inner, outer = number.bounding_box(), card.bounding_box()
+    assert inner is not None
+    assert outer is not None
+    assert inner["width"] > 0
+    assert inner["x"] + inner["width"] < outer["x"] + outer["width"] - 12
+
+
 def test_only_what_is_in_sight_is_in_the_document(page: Page, operator: Operator) -> None:
     swarm = operator.create_swarm("board-many", "Many")
     for number in range(150):

@@ -124,6 +124,17 @@ def test_work_that_was_refused_three_times_leads_to_its_verdict(
     expect(page.get_by_role("heading", name="Refused")).to_be_visible()
     expect(page.locator("details.check.failed")).to_contain_text("Criterion of the contract")
 
+    # On a small screen, what leads there from the timeline stands beside the time.
+    page.set_viewport_size({"width": 380, "height": 760})
+    page.goto(f"/#/s/{swarm}/task/t-1")
+    entry = page.locator(".timeline-entry", has_text="Claim 3 refused")
+    verdict = entry.get_by_role("link", name="Verdict").bounding_box()
+    time = entry.locator("a.number").bounding_box()
+    assert verdict is not None
+    assert time is not None
+    assert abs(verdict["y"] - time["y"]) < 8
+    assert verdict["width"] > verdict["height"]
+
 
 def test_files_are_granted_and_work_is_reviewed(
     page: Page, operator: Operator, tmp_path: Path

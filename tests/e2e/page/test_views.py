@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, ViewportSize, expect
 
 from tests.e2e.page.browsing import Watched
 from tests.e2e.page.page_operator import Operator
@@ -22,6 +22,14 @@ HIDE: Final = """() => {
 SHOW: Final = """() => {
   delete document.hidden;
   document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+# In pixels of the screen, of every text that the graph shows.
+SHOWN_TEXT_SIZES: Final = """() => {
+  const drawing = document.querySelector(".graph-drawing");
+  const scale = drawing.getAttribute("width") / drawing.viewBox.baseVal.width;
+  return [...drawing.querySelectorAll("text")].map((text) => getComputedStyle(text))
+    .filter((style) => style.display !== "none").map((style) => parseFloat(style.fontSize) * scale);
 }"""
 
 
@@ -79,6 +87,31 @@ def test_titles_end_within_their_boxes(page: Page, operator: Operator) -> None:
     shown = [node(page, task).locator(".graph-detail").inner_html() for task in titles]
     assert len(shown[1]) > len(shown[0])
     assert shown[2].endswith("Short")
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, {"width": 380, "height": 760}])
+def test_graph_of_two_hundred_tasks_can_be_read(
+    page: Page, operator: Operator, size: ViewportSize
+) -> None:
+    swarm = operator.create_swarm("views-large", "Large")
+    ids = [f"invoices-and-taxes-{number}" for number in range(200)]
+    needs = [[], *([each] for each in ids)]
+    tasks = [
+        {"bead_id": task, "title": "Move it", "depends_on": needs[max(0, number - 20)]}
+        for number, task in enumerate(ids)
+    ]
+    operator.bus("add_tasks", swarm, tasks=tasks)
+    page.set_viewport_size(size)
+    page.goto(f"/#/s/{swarm}/graph")
+    expect(page.locator(".graph-node")).to_have_count(200)
+    assert min(page.evaluate(SHOWN_TEXT_SIZES)) >= 9
+    # Both ends of an id are there, which tell the tasks apart.
+    shown = node(page, ids[187]).locator("text:visible")
+    expect(shown).to_have_text(re.compile("^invoice.*-187$"))
+    for _ in range(4):
+        page.keyboard.press("+")
+    expect(node(page, ids[187]).locator(".graph-detail")).to_contain_text("Move it")
+    assert min(page.evaluate(SHOWN_TEXT_SIZES)) >= 9
 
 
 def test_unknown_run_leads_to_the_others(page: Page, watched: Watched) -> None:
@@ -310,6 +343,7 @@ def test_repos_are_read_again_only_after_what_changes_them(page: Page, operator:
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
     page.goto("/#/repos")
     expect(page.get_by_role("heading", name="The policy names no repos")).to_be_visible()
+    expect(page.get_by_text("By phase")).to_be_hidden()
     operator.start(swarm, "w-1")
     operator.ask(swarm, "w-1", "Which one?")
     expect(page).to_have_title(re.compile(r"^\(1\) "))

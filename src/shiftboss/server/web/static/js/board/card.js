@@ -2,7 +2,7 @@
 // column alone, so that nothing moves while it changes.
 
 import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from "../dom.js";
-import { dollars, firstLine, milestoneOf, percent, sentence, toneOfContext } from "../format.js";
+import { clean, dollars, firstLine, milestoneOf, percent, sentence, toneOfContext } from "../format.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
 import { link, taskLink } from "../router.js";
@@ -26,7 +26,7 @@ export function createCard(card, swarm) {
     word: h("span.visually-hidden"),
     line: foreign("p.card-line", null, ""),
     ci: h("span.tag"),
-    worker: foreign("span.card-worker.one-line", null, ""),
+    worker: { start: foreign("span.one-line", null, ""), end: h("span") },
     attempt: h("span.quiet"),
     progress: h("span.card-progress.number"),
     context: meter("Context"),
@@ -38,7 +38,7 @@ export function createCard(card, swarm) {
     "article.card", null,
     h("h3.card-title", null, parts.mark, parts.link, parts.word),
     h("div.card-state", null, parts.line, parts.ci),
-    h("div.card-meta", null, parts.worker, parts.attempt, parts.progress, h("span.card-gap"), parts.answer, parts.context, parts.cost, parts.age));
+    h("div.card-meta", null, h("span.card-worker", null, parts.worker.start, parts.worker.end), parts.attempt, parts.progress, h("span.card-gap"), parts.answer, parts.context, parts.cost, parts.age));
   element.parts = parts;
   updateCard(element, card);
   return element;
@@ -53,7 +53,7 @@ export function updateCard(element, card) {
   setText(parts.word, `, ${look.word}`);
   setLine(parts.line, card);
   setCi(parts.ci, card.ci);
-  setText(parts.worker, workerOf(card));
+  setWorker(parts.worker, workerOf(card));
   setText(parts.attempt, card.attempt > 1 ? `try ${card.attempt}` : "");
   setProgress(parts.progress, card);
   setContext(parts.context, card);
@@ -95,6 +95,14 @@ function setProgress(element, card) {
   toggleAttribute(element, "title", Boolean(card.milestone), milestoneOf(card));
 }
 
+/** What does not fit is left out before the number, which tells the workers of a run apart. */
+function setWorker({ start, end }, name) {
+  const number = /[-_.][0-9]{1,4}$/.exec(name)?.[0] ?? "";
+  setText(start, name.slice(0, name.length - number.length));
+  setText(end, number);
+  toggleAttribute(start.parentElement, "title", true, clean(name));
+}
+
 function setContext(element, card) {
   const usage = card.context_usage;
   element.hidden = usage == null || !AT_WORK.includes(card.column);
@@ -107,7 +115,7 @@ function setContext(element, card) {
 
 function workerOf(card) {
   const agent = card.agent ?? card.model;
-  if (card.worker && agent && !card.worker.includes(agent)) return `${card.worker} · ${agent}`;
+  if (card.worker && agent && !card.worker.includes(agent)) return `${agent} · ${card.worker}`;
   return card.worker || agent || card.repo || card.bead_id;
 }
 

@@ -5,17 +5,19 @@ import { icon } from "../icons.js";
 import { link, taskLink } from "../router.js";
 import { plural } from "../format.js";
 import { NODE } from "./positions.js";
-import { cut, fit, s } from "./svg.js";
+import { cutMiddle, fit, s } from "./svg.js";
 
 const ID_CHARACTERS = 22;
+// Of the larger id, which is alone in a small drawing.
+const LARGE_ID_CHARACTERS = 14;
 // Where the lines begin, and the space after them, which is that of the box.
 const PADDING = 12;
 const DETAIL_FONT = `11px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
 
 function stateMark(look) {
-  const mark = icon(look.icon, "graph-mark");
-  for (const [name, value] of Object.entries({ x: 10, y: 8, width: 14, height: 14 })) mark.setAttribute(name, value);
-  return mark;
+  const mark = icon(look.icon);
+  for (const [name, value] of Object.entries({ width: 14, height: 14 })) mark.setAttribute(name, value);
+  return s("g", { class: "graph-mark" }, mark);
 }
 
 function detailOf(task) {
@@ -32,7 +34,7 @@ function labelOf(task, [id, detail], isCritical) {
 
 export function nodeElement(task, place, { swarm, isCritical }) {
   const look = task.group ? { icon: "done", tone: "green" } : lookOf(task);
-  const texts = [cut(task.group ? "Done" : task.bead_id, ID_CHARACTERS), fit(detailOf(task), NODE.width - 2 * PADDING, DETAIL_FONT)];
+  const texts = [cutMiddle(task.group ? "Done" : task.bead_id, ID_CHARACTERS), fit(detailOf(task), NODE.width - 2 * PADDING, DETAIL_FONT)];
   const href = task.group ? `${link("s", swarm, "graph")}?done=1` : taskLink(swarm, task.bead_id);
   return s(
     "a",
@@ -41,6 +43,7 @@ export function nodeElement(task, place, { swarm, isCritical }) {
     s("rect", { width: NODE.width, height: NODE.height, rx: 6 }),
     stateMark(look),
     s("text", { x: 32, y: 19, class: "graph-id" }, texts[0]),
+    s("text", { x: 38, y: 28, class: "graph-id-large", "aria-hidden": "true" }, cutMiddle(task.group ? `Done (${task.group.length})` : task.bead_id, LARGE_ID_CHARACTERS)),
     s("text", { x: PADDING, y: 35, class: "graph-detail" }, texts[1]),
   );
 }

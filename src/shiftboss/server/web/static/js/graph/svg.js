@@ -21,6 +21,14 @@ export function cut(text, max) {
   return points.length > max ? `${points.slice(0, max - 1).join("")}…` : cleaned;
 }
 
+/** The same without its middle: the ends of ids tell tasks apart. */
+export function cutMiddle(text, max) {
+  const points = [...clean(text).replaceAll("\n", " ")];
+  if (points.length <= max) return points.join("");
+  const end = Math.floor((max - 1) / 2);
+  return `${points.slice(0, max - 1 - end).join("")}…${points.slice(-end).join("")}`;
+}
+
 const canvas = document.createElement("canvas").getContext("2d");
 
 /** A text that is at most `width` pixels wide in this font, whose letters may be narrow or wide. */

@@ -1,8 +1,12 @@
 // Moving around in the drawing: the browser scrolls it, the pointer drags it, keys and buttons change its size.
 
+import { toggleAttribute } from "../dom.js";
+
 const STEP = 1.25;
 const SIZES = { min: 0.2, max: 2 };
 const DRAG_PX = 4;
+// In a smaller drawing only the ids of the tasks are shown, larger.
+const DETAILS_FROM = 0.8;
 
 /** `{setDrawing(svg, layout), zoom(steps), fit(), center(place, size)}` for a scrolling element. */
 export function viewport(scroller, onZoom) {
@@ -11,6 +15,7 @@ export function viewport(scroller, onZoom) {
   function resize() {
     view.svg.setAttribute("width", Math.round(view.layout.width * view.scale));
     view.svg.setAttribute("height", Math.round(view.layout.height * view.scale));
+    toggleAttribute(view.svg, "data-small", view.scale < DETAILS_FROM);
     onZoom(view.scale);
   }
 

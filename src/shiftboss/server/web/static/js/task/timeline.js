@@ -19,7 +19,7 @@ function entry(event, swarm) {
     h("span.timeline-dot", { "aria-hidden": "true" }, MARKS[tone] && icon(MARKS[tone])),
     h("a.quiet.number", { href: link("s", swarm, "event", event.event_id), title: fullTime(event.at) }, clock(event.at, { seconds: true })),
     foreign("span.timeline-text", null, sentenceOf(event)),
-    claim && h("a", { href: taskLink(swarm, event.bead_id, "claim", claim) }, "Verdict"),
+    claim && h("a.timeline-verdict", { href: taskLink(swarm, event.bead_id, "claim", claim) }, "Verdict"),
   );
 }
 

@@ -25,11 +25,13 @@ export const view = {
   mount(root, { api }) {
     const body = h("div", { "aria-busy": "true" });
     const abort = new AbortController();
-    root.append(h("div.page", null, h("header.page-head", null, h("h1", null, "Repos"), h("p", null, "By phase: work goes from the first to the last.")), body));
+    const order = h("p", { hidden: true }, "By phase: work goes from the first to the last.");
+    root.append(h("div.page", null, h("header.page-head", null, h("h1", null, "Repos"), order), body));
     const refresh = oneAtATime(async () => {
       try {
         const facts = await load(api, abort.signal);
         show(body, facts, content);
+        order.hidden = !facts.repos.length;
       } catch (error) {
         if (!abort.signal.aborted) show(body, error.message, () => empty(error.message, error.hint, "shiftboss repo list"));
       }
