@@ -135,6 +135,41 @@ def test_dialogs_and_the_login_are_accessible(watched: Watched, hostile: Operato
     expect(card).to_have_css("outline-style", "solid")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_floats_over_a_view_is_accessible(
+    watched: Watched, hostile: Operator, scheme: Any
+) -> None:
+    """The questions before an action, the list of commands, and what is said after an action."""
+    page = watched.page()
+    hostile.log_in(page)
+    _set(page, PHONE if scheme == "dark" else DESKTOP, scheme)
+    asked = {
+        f"task/{hostile_swarm.ACCEPTED}": ["Approve…", "Reject…"],
+        f"task/{hostile_swarm.ASKING}": ["Pause task…", "Set budget…", "Cancel task…"],
+    }
+    for route, names in asked.items():
+        page.goto(f"/#/s/{hostile_swarm.SWARM}/{route}")
+        for name in names:
+            button = page.get_by_role("button", name=name)
+            button.click()
+            dialog = page.get_by_role("dialog")
+            expect(dialog).to_be_visible()
+            assert violations(page) + _unsafe(page) == [], name
+            dialog.get_by_role("button", name="Cancel", exact=True).click()
+            expect(dialog).to_have_count(0)
+            expect(button).to_be_focused()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Commands")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Set budget…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("spinbutton").fill("7")
+    dialog.get_by_role("button", name="Set budget").click()
+    expect(page.get_by_text("Budget set")).to_be_visible()
+    assert violations(page) == []
+
+
 def test_nothing_that_somebody_decides_on_is_hidden(
     watched: Watched, hostile: Operator, tmp_path: Path
 ) -> None:
