@@ -61,6 +61,16 @@ def test_a_time_is_shown_relative_to_now() -> None:
             "z.ai1 asks dba about task-1: Which\\none?",
         ),
         ("task_done", {"bead_id": "{worker}"}, "{worker} done by ?"),
+        (
+            "agent_run_ended",
+            {"process": 1, "agent": "codex", "bead_id": "t", "ended": "ended"},
+            "process 1 of codex on t ended",
+        ),
+        (
+            "agent_run_ended",
+            {"process": 2, "agent": "codex", "bead_id": "t", "ended": "timeout"},
+            "process 2 of codex on t ended: timeout",
+        ),
         ("of_tomorrow", {"text": "a\nb"}, '{"text": "a\\nb"}'),
     ],
 )

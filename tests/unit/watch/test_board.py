@@ -11,7 +11,7 @@ from rich.segment import Segment
 
 from shiftboss.cli.watch.model.card_lines import board_head, context_segment, row_segments
 from shiftboss.cli.watch.model.cards import COLUMNS, Board, BoardCard, Heading
-from shiftboss.cli.watch.model.cells import count, fitted, money
+from shiftboss.cli.watch.model.cells import count, fitted, fitted_name, money
 
 pytestmark = pytest.mark.requirement("OWN-04")
 
@@ -142,6 +142,15 @@ def test_texts_fit_their_cells() -> None:
     assert fitted("漢字漢字", 4) == "漢 …"
     assert fitted("a\nb", 6) == "a\\nb  "
     assert fitted("abc", 0) == ""
+
+
+def test_names_of_workers_keep_their_number() -> None:
+    assert fitted_name("login-links-3", 12) == "login-lin…-3"
+    assert fitted_name("login-3", 12) == "login-3     "
+    assert fitted_name("cleaner", 5) == "clea…"
+    assert fitted_name("漢字漢字-12", 8) == "漢字…-12"
+    assert fitted_name("links-1234", 8) == "links-1…"
+    assert fitted_name("a\nb-long-name-1", 8) == "a\\nb-…-1"
 
 
 def test_money_and_counts_are_short() -> None:

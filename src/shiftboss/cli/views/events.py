@@ -51,7 +51,6 @@ BUS_SENTENCES: Final = {
     "review_approved": "{by} approved {bead_id} at {commit}",
     "review_rejected": "{by} rejected {bead_id} at {commit}: {reason}",
     "attempt_ended": "{bead_id} taken back from {worker}, hand-out {epoch}: {reason}",
-    "agent_run_ended": "process {process} of {agent} on {bead_id} has ended: {ended}",
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} got the answer: {answer}",
@@ -153,6 +152,11 @@ def _swarm_reopened(data: Data) -> str:
     return f"swarm {data.get('swarm_id')} has something to do again"
 
 
+def _agent_run_ended(data: Data) -> str:
+    text = f"process {data.get('process')} of {data.get('agent')} on {data.get('bead_id')} ended"
+    return text if data.get("ended") in (None, "ended") else f"{text}: {data['ended']}"
+
+
 def _ci_failed(data: Data) -> str:
     jobs = "; ".join(str(job.get("message")) for job in data.get("jobs", []))
     run = f"CI run #{data.get('run_id')} of {data.get('repo')} failed"
@@ -198,6 +202,7 @@ _SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
     "retry_due": _retry_due,
     "swarm_complete": _swarm_complete,
     "swarm_reopened": _swarm_reopened,
+    "agent_run_ended": _agent_run_ended,
     "ci_failed": _ci_failed,
     "budget_set": _budget_set,
     "budget_exceeded": _budget_exceeded,

@@ -35,7 +35,8 @@ _STYLES: Final = {
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    parts = [f"{counts[column]} {name}" for column, name in _NAMES.items() if counts.get(column)]
+    names = _NAMES | ({"needs_you": "need you"} if counts.get("needs_you") != 1 else {})
+    parts = [f"{counts[column]} {name}" for column, name in names.items() if counts.get(column)]
     return ", ".join(parts) or "no tasks"
 
 

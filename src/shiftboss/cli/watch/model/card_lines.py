@@ -8,7 +8,7 @@ from rich.segment import Segment
 
 from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.cards import BoardCard, Heading
-from shiftboss.cli.watch.model.cells import count, money, segment
+from shiftboss.cli.watch.model.cells import count, fitted_name, money, segment, style_of
 from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 
 _CI_MARKS: Final = {
@@ -48,7 +48,7 @@ def card_segments(card: BoardCard, now_ms: int, width: int) -> list[Segment]:
         segment(card.task_id, layout.task, quiet),
         gap,
         *title,
-        segment(card.agent, layout.agent, quiet),
+        Segment(fitted_name(card.agent, layout.agent), style_of(quiet)),
         gap,
         segment(_age(card, now_ms), 4, quiet, right=True),
         gap,

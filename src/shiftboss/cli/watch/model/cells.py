@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +13,7 @@ from rich.style import Style
 from shiftboss.cli.common.output import printable
 
 _ELLIPSIS: Final = "…"
+_NUMBER: Final = re.compile(r"[-_.][0-9]{1,4}\Z")
 # Texts may have thousands of characters: what no screen can show is cut before it is measured.
 _CHARACTERS_MAX: Final = 1000
 
@@ -23,6 +25,14 @@ def fitted(value: object, cells: int, *, right: bool = False) -> str:
     if missing < 0:
         return set_cell_size(text, max(cells - 1, 0)) + _ELLIPSIS[: max(cells, 0)]
     return " " * missing + text if right else text + " " * missing
+
+
+def fitted_name(name: str, cells: int) -> str:
+    """As `fitted`, but the number at the end stays: it tells the workers of a run apart."""
+    number = _NUMBER.search(name)
+    if number is None or cell_len(printable(name)) <= cells or cells <= 2 * len(number[0]):
+        return fitted(name, cells)
+    return fitted(name[: number.start()], cells - len(number[0])) + number[0]
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from shiftboss.cli.common.times import span
 from shiftboss.cli.watch.model.card_lines import context_segment
-from shiftboss.cli.watch.model.cells import count, money, segment
+from shiftboss.cli.watch.model.cells import count, fitted_name, money, segment, style_of
 
 Members = Mapping[str, Any]
 _NAME_CELLS: Final = 18
@@ -53,7 +53,7 @@ def worker_segments(worker: Members, now_ms: int, width: int) -> list[Segment]:
     gap = segment("", 1)
     return [
         gap,
-        segment(worker.get("name", ""), _NAME_CELLS),
+        Segment(fitted_name(str(worker.get("name", "")), _NAME_CELLS), style_of("")),
         gap,
         segment(status, _STATUS_CELLS, _STYLES.get(status, "dim")),
         gap,
