@@ -256,11 +256,15 @@ async def test_a_stopping_server_and_one_with_a_full_disk_are_not_ready(
 ) -> None:
     async with server(store_address, StillClock()) as one:
         assert await reasons(one) == []
-        one.deployment.folders = {"database": tmp_path, "state folder": tmp_path / "missing"}
+        state = tmp_path / "state"
+        state.mkdir()
+        folders = {"database": tmp_path, "state folder": state, "other": tmp_path / "missing"}
+        one.deployment.folders = folders
         monkeypatch.setattr("shiftboss.rules.deployment.readiness.DISK_BYTES_MIN", 2**62)
         assert await reasons(one) == ["disk"]
         (disk,) = (await shown(one)).disks
-        assert disk.path == str(tmp_path)
+        # Both folders are on the same disk, which is reported once.
+        assert (disk.what, disk.path) == ("database and the state folder", str(tmp_path))
         assert 0 < disk.free_bytes < disk.total_bytes
         one.hub.close()
         assert await reasons(one) == ["stopping", "disk"]
@@ -291,6 +295,40 @@ async def test_duties_that_end_with_an_error_are_said_and_start_again(
         (reason,) = await coordinator.deployment.reasons()
         assert (reason.name, "unexpected" in reason.detail) == ("duties", True)
         assert "a duty ended" in caplog.text
+    finally:
+        await coordinator.stop()
+
+
+async def test_a_server_whose_duty_hangs_is_not_ready_until_the_round_ends(
+    store_address: str,
+) -> None:
+    elapsed, may_end, ended = 0.0, asyncio.Event(), asyncio.Event()
+
+    class Hanging:
+        on_every_server: ClassVar[bool] = True
+        record = DutyRecord("Hanging", 300, lambda: elapsed)
+
+        async def run(self) -> None:
+            with self.record.round():
+                await may_end.wait()
+            ended.set()
+            await asyncio.Event().wait()
+
+    hanging = Hanging()
+    coordinator = Coordinator(store_at(store_address), verifies=False)
+    coordinator.everywhere.duties.append(hanging)
+    await coordinator.start()
+    try:
+        await eventually(lambda: hanging.record.runs == 1, "it has begun")
+        assert await coordinator.deployment.reasons() == []
+        elapsed = 301.0
+        assert (await get(App(coordinator), "/ready"))[0] == 503
+        (reason,) = await coordinator.deployment.reasons()
+        assert reason.name == "duties"
+        assert "the duty Hanging has had no success for 301 s" in reason.detail
+        may_end.set()
+        await ended.wait()
+        assert await coordinator.deployment.reasons() == []
     finally:
         await coordinator.stop()
 

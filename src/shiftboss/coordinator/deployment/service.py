@@ -209,14 +209,18 @@ def _reason_of_duties(group: DutyGroup) -> ReadinessProblem | None:
 
 
 def _disks(folders: Mapping[str, Path]) -> list[DiskSpace]:
-    disks = []
+    """Folders on one disk are one entry, so that what is wrong with it is said once."""
+    disks: dict[int, DiskSpace] = {}
     for what, path in folders.items():
         try:
-            usage = shutil.disk_usage(path)
+            device, usage = path.stat().st_dev, shutil.disk_usage(path)
         except OSError:
             continue
-        disks.append(DiskSpace(what, str(path), usage.free, usage.total))
-    return disks
+        if device in disks:
+            disks[device] = disks[device]._replace(what=f"{disks[device].what} and the {what}")
+        else:
+            disks[device] = DiskSpace(what, str(path), usage.free, usage.total)
+    return list(disks.values())
 
 
 def _state(server: DeploymentServer, is_living: bool) -> Literal["living", "silent", "stopped"]:

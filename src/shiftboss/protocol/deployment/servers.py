@@ -61,7 +61,7 @@ class ServerView(Answer):
 
 
 class DiskView(Answer):
-    """`what` is kept at the path: the database, or the state folder of this server."""
+    """`what` is kept at the path: the database, the state folder of this server, or both."""
 
     what: str
     path: str

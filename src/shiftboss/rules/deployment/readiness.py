@@ -25,7 +25,7 @@ class ReadinessProblem(NamedTuple):
 
 
 class DiskSpace(NamedTuple):
-    """`what` is kept there: the database, or the state folder."""
+    """`what` is kept there: the database, the state folder, or both."""
 
     what: str
     path: str
