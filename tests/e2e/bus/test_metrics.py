@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from shiftboss.server.metrics.catalogue import CATALOGUE, PREFIX
+from tests.programs import program
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -55,6 +57,24 @@ def test_the_work_of_a_server_is_counted(tmp_path: Path) -> None:
     assert {name for name in shown if name.startswith(PREFIX)} <= {
         f"{PREFIX}{name}" for name in CATALOGUE
     }
+
+
+def test_promtool_finds_nothing_wrong_with_names_units_and_help(tmp_path: Path) -> None:
+    promtool = program("promtool")
+    server = RunningServer(tmp_path / "metrics.db").start()
+    try:
+        scraped = httpx2.get(f"{server.url}/metrics", trust_env=False).text
+    finally:
+        server.stop()
+    done = subprocess.run(
+        [promtool, "check", "metrics"],
+        input=scraped,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_a_database_that_was_deleted_is_not_up(tmp_path: Path) -> None:
