@@ -332,7 +332,7 @@ class Coordinator:
         ahead_ms = latest_ms - self.clock()
         if ahead_ms * 1_000_000 > TOLD_NS:
             log.warning(
-                "what is stored is up to %.0f s ahead of the database's clock: a server's clock "
+                "stored times are up to %.0f s ahead of the database's clock: a server's clock "
                 "was wrong, or the database's was set back. Older leases last that much longer",
                 ahead_ms / 1000,
             )

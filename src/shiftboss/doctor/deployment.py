@@ -114,7 +114,7 @@ def _verifiers(view: Members) -> Iterator[Finding]:
     if not verifies and not view.get("verifiers"):
         yield (problem if claims else warning)(
             "verifiers",
-            "nobody verifies claims: no server does, and no verifier has asked for one",
+            "claims are not verified: no server verifies, and no verifier has asked for one",
             "start one: shiftboss verifier",
         )
 

@@ -271,7 +271,7 @@ async def test_open_claims_name_their_verifier_or_why_they_wait(handoffs: Handof
         None,
     )
     assert first.taken_at == handoffs.clock.now_ms
-    assert second.why == f"no verifier can look at it: one: {NO_FOLDER}"
+    assert second.why == f"no verifier can verify it: one: {NO_FOLDER}"
     assert second.escalated_at == handoffs.clock.now_ms
     (passed,) = second.passes
     assert (passed.verifier, passed.times) == ("one", 1)

@@ -115,7 +115,7 @@ def retry_claim(tx: Transaction, request: RetryClaimRequest, now_ms: int) -> Ret
         raise IllegalTransition(
             f"{request.bead_id} has no claim that waits for a verifier; nothing was changed",
             field="bead_id",
-            hint=f"look at it: shiftboss why {request.bead_id} --swarm {request.swarm_id}",
+            hint=f"see why: shiftboss why {request.bead_id} --swarm {request.swarm_id}",
         )
     passes = tx.drop_claim_passes(claim)
     until_ms = claim.taken_until_ms if claim.state == "taken" else None

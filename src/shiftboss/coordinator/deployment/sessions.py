@@ -84,7 +84,7 @@ def create_code(tx: Transaction, digest: bytes, now_ms: int) -> LoginCode:
     tx.forget_login_codes(now_ms)
     if tx.login_code_count() >= CODES_MAX:
         raise Conflict(
-            f"there are {CODES_MAX} login links that nobody has used; nothing was changed",
+            f"there are {CODES_MAX} unused login links; nothing was changed",
             hint="use one of them, or wait ten minutes",
         )
     actor = tx.actor

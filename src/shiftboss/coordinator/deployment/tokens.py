@@ -41,7 +41,7 @@ def create(
 ) -> StoredToken:
     if request.name.lower() in RESERVED_NAMES:
         raise InvalidRequest(
-            f"name: {request.name} is the name of somebody without a token of their own",
+            f"name: {request.name} is reserved for callers without a named token",
             field="name",
             hint=f"choose another one than {', '.join(sorted(RESERVED_NAMES))}",
         )
@@ -232,7 +232,7 @@ def add(tx: Transaction, token: StoredToken, kept_free: int = 0) -> StoredToken:
     if valid >= TOKENS_MAX - kept_free:
         raise Conflict(
             f"there are {valid} tokens already; nothing was changed",
-            hint="revoke those that are not used: `shiftboss token list`",
+            hint="revoke unused tokens: `shiftboss token list`",
         )
     tx.add_token(token)
     tx.announce_settings()

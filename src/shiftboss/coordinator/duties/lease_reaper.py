@@ -73,7 +73,7 @@ class LeaseReaper(Timer):
 
     async def _renew_expired(self, now_ms: int) -> None:
         """No lease ends before this was done."""
-        log.warning("the server stood still: leases that ran out meanwhile are renewed")
+        log.warning("the server was suspended: leases that expired during that time are renewed")
         try:
             await self.store.write(
                 lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""

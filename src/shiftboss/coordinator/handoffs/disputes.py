@@ -47,7 +47,7 @@ def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: i
         raise InvalidRequest(
             f"bead_id: {request.bead_id} is a packet, whose worker cannot wait for an answer",
             field="bead_id",
-            hint="report what is wrong with swarm_error",
+            hint="report the problem with swarm_error",
         )
     take_swarm(tx, request.swarm_id, now_ms)
     handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)

@@ -38,8 +38,8 @@ def check_over(tx: Transaction, swarm_id: str) -> None:
         raise Conflict(
             f"swarm {swarm_id} has {', '.join(live)}; nothing was deleted",
             field="swarm_id",
-            hint=f"`shiftboss status {swarm_id}` says what is left to do; with --force it is "
-            "deleted anyway",
+            hint=f"`shiftboss status {swarm_id}` shows its unfinished work; with --force it "
+            "is deleted anyway",
             facts={"live": live},
         )
 

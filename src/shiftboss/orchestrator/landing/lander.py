@@ -131,7 +131,7 @@ class Lander:
             else:
                 return LandingRefused(
                     f"{work.target} moved {_TRIES} times while the work was tested",
-                    f"land it again when nobody commits to {work.target}",
+                    f"land it again when there are no commits to {work.target}",
                 )
             await delete_landing_refs(repo)
         if isinstance(outcome, Landed) and work.branch is not None:

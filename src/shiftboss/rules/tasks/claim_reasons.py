@@ -28,7 +28,7 @@ def open_claim_reason(
 
 
 def stuck_claim_reason(claim: Claim, passes: Sequence[ClaimPass]) -> Reason:
-    """A claim that no verifier can look at."""
+    """A claim that no verifier can verify."""
     retry = f"shiftboss claim retry {claim.task_id} --swarm {claim.swarm_id}"
     text = f"claim {claim.claim_id} of {claim.worker} "
     if not passes:

@@ -161,7 +161,7 @@ def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterato
     """`holders` are those that are still in the way."""
     yield from (holder_reason(refusal.swarm_id, refusal.task_id, holder) for holder in holders)
     if refusal.holders and not holders:
-        text = "its last start was refused, and what was in the way is gone: it can start now"
+        text = "its last start was refused, but the obstacle is gone: it can start now"
         command = f"shiftboss task show {refusal.task_id} --swarm {refusal.swarm_id}"
         yield Reason("refused_start", refusal.task_id, text, command)
     elif not holders:

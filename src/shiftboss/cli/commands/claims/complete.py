@@ -34,7 +34,7 @@ def complete(
     commit: Annotated[
         str | None, typer.Option(metavar="SHA", help="Default: the tip of the branch.")
     ] = None,
-    summary: Annotated[str, typer.Option(metavar="TEXT", help="What was done.")] = "",
+    summary: Annotated[str, typer.Option(metavar="TEXT", help="A summary of the work.")] = "",
     files_touched: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="A file that was changed. May be repeated."),

@@ -19,7 +19,7 @@ _REPEATABLE = "May be repeated."
 
 Title = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="What it is about; required if the task is new."),
+    typer.Option(metavar="TEXT", help="The subject; required if the task is new."),
 ]
 Files = Annotated[
     list[str] | None,
@@ -30,9 +30,7 @@ OnlyReads = Annotated[
 ]
 Description = Annotated[
     str | None,
-    typer.Option(
-        metavar="TEXT", help="What has to be done. `Tests pass: CMD` becomes a criterion."
-    ),
+    typer.Option(metavar="TEXT", help="The work to do. `Tests pass: CMD` becomes a criterion."),
 ]
 DescriptionFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The description, from a file.")
@@ -186,7 +184,7 @@ def owned_files(files: list[str] | None, *, only_reads: bool) -> list[str]:
         problem = "not both" if only_reads else "the task owns no files otherwise"
         raise BadFiles(
             f"give --files or --read-only: {problem}",
-            hint="name what the task may change, such as `--files src/auth/`",
+            hint="name the files that the task may change, such as `--files src/auth/`",
         )
     return files or []
 

@@ -106,7 +106,7 @@ async def _open_tree(record: AttemptRecord) -> Path:
     if not _is_credible(record):
         raise CannotAttach(
             f"{record.folder}/attempt.json does not say where the agent worked, or was changed",
-            hint=f"see what it did: shiftboss diff {record.bead_id} --swarm {record.swarm_id}",
+            hint=f"see its work: shiftboss diff {record.bead_id} --swarm {record.swarm_id}",
         )
     return await reopen_worktree(
         Path(facts["repo"]), Path(facts["tree"]), facts["branch"], record.bead_id, facts["base"]

@@ -230,7 +230,7 @@ class _Cleaning:
             return None
         swarms = [f"{swarm_id} ({reason})" for swarm_id, reason in self.unknown.items()]
         return CannotTell(
-            f"cannot tell what is accepted in {', '.join(swarms)}: nothing of it is removed",
+            f"cannot tell which work is accepted in {', '.join(swarms)}: none of it is removed",
             hint="start its server, or leave out --all",
         )
 

@@ -140,7 +140,7 @@ def decide_scope(target: Selection, *, granted: bool, note: str = "") -> Operato
 
 def retry(target: Selection) -> OperatorAction:
     if target.item("stuck_claim"):
-        done = f"verifiers look at the claim of {target.task_id} again"
+        done = f"verifiers try the claim of {target.task_id} again"
         return OperatorAction(
             "retry_claim", target.swarm_id, {"bead_id": target.task_id}, done, "operator"
         )

@@ -37,7 +37,7 @@ _HELP: Final = (
     ("c", "cancel a task"),
     ("p", "pause the swarm, or resume it"),
     ("", ""),
-    ("?  q", "this help; quit. What runs goes on."),
+    ("?  q", "this help; quit. Runs keep running."),
 )
 
 

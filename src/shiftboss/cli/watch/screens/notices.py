@@ -24,8 +24,8 @@ def notice_text(model: Model) -> Text:
     elif model.refused is not None:
         text, style = f"the server refused: {error_text(model.refused)}", "bold red"
     elif model.is_offline:
-        text = "no server is running: this is what the database has; start one: " + serve_command()
-        style = "yellow"
+        text = "no server is running: this is the state in the database; start one: "
+        text, style = text + serve_command(), "yellow"
     else:
         return Text()
     return Text(printable(text), style)
