@@ -135,7 +135,7 @@ async def test_a_report_at_one_server_and_an_offer_of_another(postgres_url: str)
 async def test_a_poll_after_a_report_gets_the_task_that_another_server_has_just_assigned(
     postgres_url: str,
 ) -> None:
-    """The report tells this server that its worker is free, and the news of the task is under way."""
+    """The report tells this server that its worker is free, and the task is announced."""
     clock = StillClock()
     async with open_bus(postgres_url, clock) as here, open_bus(postgres_url, clock) as there:
         await here.register("w")
