@@ -21,7 +21,7 @@ from shiftboss.evidence.ci.forges import forgejo_tasks
 from shiftboss.evidence.ci.local.act import parse_workflow
 from shiftboss.evidence.ci.webhooks import parse_webhook
 from shiftboss.evidence.mirror.changes import _lines_of_patch
-from shiftboss.evidence.mirror.patches import parse_patch
+from shiftboss.evidence.mirror.diffs import parse_patch
 from shiftboss.evidence.receipt_verification import read_receipt
 from shiftboss.evidence.survey.imports import go, javascript, node_packages, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView

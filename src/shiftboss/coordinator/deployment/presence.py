@@ -33,8 +33,8 @@ from shiftboss.rules.deployment.servers import (
     find_differences,
     is_living,
     living_servers,
+    work_together,
 )
-from shiftboss.rules.deployment.versions import work_together
 from shiftboss.store.port import Store, Transaction
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from shiftboss.rules.notifications.kinds import (
 )
 from shiftboss.rules.notifications.records import Content, Notification
 from shiftboss.rules.runs.records import WHOLE_SWARM
-from shiftboss.rules.tasks.claim_reasons import stuck_claim_reason
 from shiftboss.rules.tasks.permission_denials import DIAGNOSIS
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.rules.tasks.waiting import (
@@ -30,6 +29,7 @@ from shiftboss.rules.tasks.waiting import (
     review_reason,
     scope_reason,
     short_text,
+    stuck_claim_reason,
 )
 from shiftboss.store.port import Transaction
 from shiftboss.system.logs import clean

@@ -11,9 +11,15 @@ from typing import Final, NamedTuple
 
 from shiftboss.coordinator.notifications.contents import is_pointless, notification_of
 from shiftboss.protocol.notifications.settings import NotifySettings, QuietTime
-from shiftboss.rules.notifications.grouping import DIGEST_MAX, new_message, next_group
 from shiftboss.rules.notifications.records import ChannelDelivery, Letter, NotificationMessage
-from shiftboss.rules.notifications.schedule import ATTEMPTS_MAX, end_of_quiet_ms, pause_ms
+from shiftboss.rules.notifications.schedule import (
+    ATTEMPTS_MAX,
+    DIGEST_MAX,
+    end_of_quiet_ms,
+    new_message,
+    next_group,
+    pause_ms,
+)
 from shiftboss.store.port import Transaction
 
 EVENTS_PER_TRANSACTION_MAX: Final = 100

@@ -18,7 +18,6 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
     Totals,
 )
-from shiftboss.rules.tasks.claim_reasons import stuck_claim_reason
 from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
@@ -32,6 +31,7 @@ from shiftboss.rules.tasks.waiting import (
     refusal_reasons,
     review_reason,
     scope_reason,
+    stuck_claim_reason,
     to_answer,
 )
 from shiftboss.store.port import Transaction
