@@ -41,8 +41,8 @@ from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
-from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.supervision import Duty, DutyGroup
+from shiftboss.coordinator.duties.suspend_detection import SuspendDetector
 from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.timer import Timer
@@ -124,7 +124,7 @@ class Coordinator:
             self.settings.add(self.policies.load)
         self._verifier = _verifier_name(store, name) if verifies else None
         self._verdict_waiters = VerdictWaiters(store, self.clock, self.hub)
-        lease_reaper = LeaseReaper(store, self.clock, self.hub, StandstillWatch(elapsed))
+        lease_reaper = LeaseReaper(store, self.clock, self.hub, SuspendDetector(elapsed))
         self._ci_watcher = CiWatcher(
             self._leading, self.clock, self.hub, self._policy, self.evidence
         )

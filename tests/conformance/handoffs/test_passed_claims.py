@@ -13,8 +13,8 @@ from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
+from shiftboss.rules.claims.claim_passes import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
-from shiftboss.rules.claims.passing import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
 from shiftboss.store.acting import CURRENT_ACTOR
 from tests.conformance.acting import acting
 from tests.conformance.handoffs.handoff_fixtures import (

@@ -13,8 +13,8 @@ from rich.text import Text
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.common.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.common.times import ago_ms
+from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.claims.survivors import survivor_lines
-from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.documents.wording import pluralize
 
 # The end of a failed command's output, enough to see what is wrong.

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.swarms.overview import live_workers, refused_by
 from shiftboss.protocol.contract.milestones import MilestoneReport, milestone_of_report, progress_of
 from shiftboss.protocol.states import WorkerState

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence

@@ -28,7 +28,7 @@ from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.rules.paths.patterns import Scope

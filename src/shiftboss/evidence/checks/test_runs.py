@@ -21,10 +21,10 @@ from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay
 from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.test_runs.runners import ReportingCommand, reporting_command
+from shiftboss.rules.claims.test_runs.test_output import printed_report
 from shiftboss.system.background_delete import BackgroundDelete
 
 # A runner that prints each test prints this much about 50,000 of them.

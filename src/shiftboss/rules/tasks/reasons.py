@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
-from shiftboss.rules.claims.ways_out import waive_commands
+from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
     BudgetRecord,

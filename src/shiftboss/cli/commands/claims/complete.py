@@ -16,7 +16,7 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
-from shiftboss.rules.claims.ways_out import dispute_command
+from shiftboss.rules.claims.refusal_advice import dispute_command
 
 # Shorter than a command waits for an answer.
 WAIT_SECONDS_PER_REQUEST: Final = 20.0

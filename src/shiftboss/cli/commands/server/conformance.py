@@ -94,7 +94,7 @@ def _check_worker(
 ) -> str:
     """Returns what kind of worker it is."""
     from shiftboss.conformance.own_server import OwnServer
-    from shiftboss.conformance.worker.bench import WaitLimits
+    from shiftboss.conformance.worker.harness import WaitLimits
     from shiftboss.conformance.worker.profiles import WorkerKit
     from shiftboss.conformance.worker_process import command_starter
 

@@ -1,4 +1,4 @@
-"""The bench of a packet worker: one packet of a swarm, whose tasks are lines of a file."""
+"""The harness of a packet worker: one packet of a swarm, whose tasks are lines of a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from shiftboss.conformance.checks import Broken
 from shiftboss.conformance.exchanges import Exchange
-from shiftboss.conformance.worker.bench import WorkerBench
+from shiftboss.conformance.worker.harness import WorkerHarness
 
 PACKET_ID: Final = 7
 PACKET_NAME: Final = "backend-api"
@@ -48,7 +48,7 @@ class Packet:
         return document if isinstance(document, dict) else {}
 
 
-class PacketBench(WorkerBench):
+class PacketHarness(WorkerHarness):
     def prepare(self) -> None:
         pass
 

@@ -16,7 +16,7 @@ TICK_SECONDS: Final = 2.0
 LATE_SECONDS: Final = 5.0
 
 
-class StandstillWatch:
+class SuspendDetector:
     """`run` ticks. A tick that comes late shows a standstill."""
 
     def __init__(

@@ -13,7 +13,7 @@ T = TypeVar("T")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
-class Lane:
+class RequestThread:
     """Runs functions one after the other, in a thread that does not keep the process alive: a
     request that hangs does not delay the end of the program."""
 

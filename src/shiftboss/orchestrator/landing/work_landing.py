@@ -105,7 +105,7 @@ class LandingRefused(NamedTuple):
     ours: str | None = None
 
 
-class Lander:
+class WorkLanding:
     """`folder` is for checkouts of merged commits, outside of any repository; several runs can
     share it. `state` is the state folder of the run, which no merged code may see. In each
     repository, one piece of work lands at a time."""

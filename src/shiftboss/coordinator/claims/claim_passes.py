@@ -8,8 +8,8 @@ from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.claims.claim_requests import RetryClaimAnswer, RetryClaimRequest
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.claims.claim_passes import ALIVE_MS, is_given_up, next_pass, obstacle
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass
-from shiftboss.rules.claims.passing import ALIVE_MS, is_given_up, next_pass, obstacle
 from shiftboss.store.port import Transaction
 
 # Nobody runs more; a list of them stays short.
