@@ -158,7 +158,7 @@ def test_blockers_among_a_thousand_repos_are_found_in_under_a_millisecond(chain:
     active = [f"r{place}" for place in range(0, 1000, 20)]
     best = float("inf")
     for place in range(0, 1000, 50):
-        began = time.perf_counter()
+        began = time.process_time()
         graph.blockers(f"r{place + 5}", active, chain=chain)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     assert best < 0.0005
