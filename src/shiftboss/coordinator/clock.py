@@ -91,7 +91,7 @@ class ServerClock:
         self._compare()
 
     def continue_after(self, at_ms: int) -> None:
-        """`at_ms` is the latest time in the store: what is stored from now on is not earlier."""
+        """`at_ms` is the latest time in the store: times stored from now on are not earlier."""
         if at_ms > self():
             self._checked_at_ns = self._elapsed_ns()
             self._now_ns = at_ms * _MS

@@ -99,7 +99,7 @@ def bus_sentence(kind: str, data: dict[str, Any]) -> str:
 
 
 def sentence(event: StreamEvent) -> str:
-    """What happened. An event of an unknown kind is shown as its data."""
+    """The event in words. An event of an unknown kind is shown as its data."""
     if event.event in BUS_SENTENCES:
         return printable(bus_sentence(event.event, event.data))
     describe = _SENTENCES.get(event.event)
@@ -227,8 +227,8 @@ _STYLES: Final = {
 
 
 def _with_actor(event: StreamEvent) -> str:
-    """The actor is named if it is somebody: not a duty of the server, and not just anybody on its
-    machine."""
+    """The actor is named if it has a name: not a duty of the server, and not an anonymous local
+    caller."""
     text = sentence(event)
     return text if event.actor in _UNNAMED_ACTORS else f"{text} [by {printable(event.actor)}]"
 

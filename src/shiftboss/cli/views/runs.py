@@ -154,7 +154,7 @@ def outcome_lines(
     *,
     with_usage: bool = True,
 ) -> list[RenderableType]:
-    """The summary: what landed with which receipt, and what did not, with the reason. It ends with
+    """The summary: landed tasks with their receipts, and the others with the reason. It ends with
     the advice, which names the command that helps."""
     rows = progress.rows if progress is not None else {}
     lines: list[RenderableType] = [Text("")]
@@ -293,7 +293,7 @@ def waiting_lines(
     shown = 0
     for reason, tasks in list(reasons.items())[:REASONS_SHOWN]:
         wrapped = _wrapped(f"{_names(tasks)}: {reason}", console)
-        # The last row is for the number of those that do not fit.
+        # The last row is for the number of lines that do not fit.
         if len(lines) + len(wrapped) + (shown + 1 < len(reasons)) > rows_max:
             break
         lines += wrapped

@@ -1,4 +1,4 @@
-"""What a bus worker does when the server, the network or its task fails."""
+"""Checks of a bus worker when the server, the network or its task fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a packet worker does with errors, without a server, and after a crash of its own."""
+"""Checks of a packet worker with errors, without a server, and after its own crash."""
 
 from __future__ import annotations
 

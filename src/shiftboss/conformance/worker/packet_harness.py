@@ -38,7 +38,7 @@ class Packet:
         return self.worktree / ".spellbook" / "checkpoints" / name
 
     def checkpoint(self) -> dict[str, Any] | None:
-        """What is on disk; empty if it is not JSON."""
+        """The checkpoint on disk; empty if it is not JSON."""
         try:
             document = json.loads(self.checkpoint_path.read_bytes())
         except OSError:
@@ -83,7 +83,7 @@ class PacketHarness(WorkerHarness):
         }
 
     def run(self, packet: Packet) -> None:
-        """Start the worker. What is on disk is read whenever one of its reports arrives."""
+        """Start the worker. The checkpoint on disk is read whenever one of its reports arrives."""
 
         def note_checkpoint(exchange: Exchange) -> None:
             exchange.noted = packet.checkpoint()

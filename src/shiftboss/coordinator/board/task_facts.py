@@ -98,7 +98,7 @@ class _FactsReader:
         ]
 
     def _read_waits(self, every: Sequence[str]) -> None:
-        """What keeps a task from starting or from going on."""
+        """The obstacles to starting or continuing a task."""
         tx, swarm_id = self._tx, self._swarm_id
         unended = self._ids("open", "queued", "active", "failed")
         self._dependencies = _by_task(tx.board_dependencies(swarm_id, every))
@@ -112,7 +112,7 @@ class _FactsReader:
         self._scope_requests = _by_task(tx.board_scope_requests(swarm_id, question_ids))
 
     def _read_work(self, every: Sequence[str]) -> None:
-        """What was done, what it cost, and what has become of it."""
+        """The work, its cost, and its outcome."""
         tx, swarm_id = self._tx, self._swarm_id
         under_contract = self._ids("active", "failed", contract=True)
         done = self._ids("done")
@@ -221,7 +221,7 @@ class MilestoneFacts(NamedTuple):
 def milestone_facts(
     state: WorkerState | None, epoch: int, attempt: ContractAttempt | None
 ) -> MilestoneFacts:
-    """What a report says counts as long as its milestone does."""
+    """A report counts as long as its milestone does."""
     if state is None or attempt is None or attempt.epoch != epoch:
         return MilestoneFacts()
     milestone = milestone_view(state, ci_failed=attempt.ci_failed)

@@ -1,4 +1,4 @@
-"""What verifiers ask for: claims to verify, more time, and to record a verdict."""
+"""The calls of verifiers: take a claim, renew it, record a verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from shiftboss.rules.claims.handoffs import Claim, is_object_name
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
-# What makes a claim ready to be taken.
+# The events that make a claim ready to be taken.
 TAKABLE = (EventKind.CLAIM_MADE, EventKind.CLAIM_PASSED, EventKind.CLAIM_RETRIED)
 # How often it is stored that a verifier is there.
 NOTE_VERIFIER_MS = 20_000

@@ -120,7 +120,7 @@ def pass_on(
     tx: Transaction, key: tuple[str, str, int], verifier: str, reason: str, now_ms: int
 ) -> str:
     """The verifier cannot look at the claim, which says nothing about the work: another one should.
-    When nobody is left, the claim waits for a person."""
+    When no verifier is left, the claim waits for a person."""
     taken = _taken_claim(tx, key, verifier, now_ms)
     return "void" if taken is None else _pass_on(tx, taken, verifier, reason, None, now_ms)
 
@@ -151,7 +151,7 @@ def release(tx: Transaction, key: tuple[str, str, int], verifier: str, now_ms: i
 
 
 def give_up(tx: Transaction, seen: Claim, now_ms: int) -> None:
-    """Nobody verifies the claim: tell a person, or refuse it if a verifier has said why."""
+    """No verifier verifies the claim: tell a person, or refuse it if a verifier has said why."""
     if tx.take_swarm(seen.swarm_id) is None:
         return
     claim = tx.claim(seen.swarm_id, seen.task_id, seen.claim_id)

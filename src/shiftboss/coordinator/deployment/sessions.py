@@ -53,7 +53,7 @@ class SessionService:
     async def log_in(self, code: str) -> NewSession:
         """Raises LoginCodeInvalid."""
         digest, now_ms = _digest(code), self._clock()
-        # Anybody can send a code: one that nobody has made costs no write.
+        # Any client can send a code: an unknown one costs no write.
         if not await self._store.read(lambda tx: tx.has_login_code(digest)):
             raise LoginCodeInvalid
         secret, token_id = secrets.token_urlsafe(TOKEN_BYTES), SESSION_PREFIX + secrets.token_hex(8)

@@ -111,8 +111,9 @@ def create_for_task(
 
 
 def end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
-    """When the last token of the caller's name expires, if it does: what it makes must not outlive
-    it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by now."""
+    """When the last token of the caller's name expires, if it does: tokens that it makes must not
+    outlive it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by
+    now."""
     if not tx.actor.is_named:
         return []
     if tx.actor.is_session and tx.actor.expires_at_ms is not None:

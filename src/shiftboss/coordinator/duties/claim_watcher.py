@@ -1,4 +1,5 @@
-"""Notices claims that nobody verifies: every verifier has passed on them, or none is there."""
+"""Notices claims that are not being verified: every verifier has passed on them, or none is
+there."""
 
 from __future__ import annotations
 

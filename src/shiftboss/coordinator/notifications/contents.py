@@ -1,5 +1,6 @@
-"""What an event says to a person, read from the store: the sentence and the command that `status`
-would show. None if there is nothing left to say: the question is answered, the hold is gone."""
+"""The text of an event for a person, read from the store: the sentence and the command that
+`status` would show. None if there is nothing left to say: the question is answered, the hold is
+gone."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def _content(swarm_id: str, said: _Said) -> Content:
 
 
 def is_pointless(tx: Transaction, notification: Notification) -> bool:
-    """Whether somebody has answered or decided since."""
+    """Whether it has been answered or decided since."""
     content, swarm_id = notification.content, notification.swarm_id
     if content.question_id is not None:
         question = tx.question(swarm_id, content.question_id)

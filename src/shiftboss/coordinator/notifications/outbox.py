@@ -63,7 +63,8 @@ def _notify(
 def next_message(
     tx: Transaction, channel: str, now_ms: int, *, was_limited: bool = False
 ) -> NotificationMessage | None:
-    """What to send now; None if nothing is due. One that was tried before comes again as it was."""
+    """The next message to send; None if nothing is due. One that was tried before comes again as it
+    was."""
     letters = tx.due_deliveries(channel, now_ms, DIGEST_MAX)
     due = [letter for letter in letters if not _dropped(tx, letter, now_ms)]
     if not due:

@@ -45,7 +45,7 @@ _RANDOM: Final = secrets.SystemRandom()
 
 class _TestFiles(NamedTuple):
     """The test files with their texts, and the tests in them that can be sabotaged. `laid_over` are
-    files that every run gets instead of those of the commit."""
+    files that every run gets instead of the commit's own."""
 
     texts: Mapping[str, str]
     options: Mapping[str, Sequence[Sabotage]]

@@ -30,8 +30,8 @@ class DiffReader:
         self._mirrors = mirrors
 
     async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:
-        """What differs from a commit to another one, or to a branch: `refs/heads/NAME`. None: there
-        is no such commit, or no such branch."""
+        """The differences from a commit to another one, or to a branch: `refs/heads/NAME`. None:
+        there is no such commit, or no such branch."""
         mirror = await self._mirrors.of(repo)
         if rev.startswith("refs/heads/"):
             await mirror.refresh(maintain=False)

@@ -198,7 +198,7 @@ class Repository:
 @asynccontextmanager
 async def _scratch_repository(folder: Path) -> AsyncIterator[RunGit]:
     """Runs git with the objects of the repository, but without its settings, because a merge may
-    run programs that they name. What git writes goes to a temporary folder."""
+    run programs that they name. Git writes to a temporary folder."""
     shared = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
     common = Path(_text(checked(shared, "the folder of the repository")))
     scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-squash-")

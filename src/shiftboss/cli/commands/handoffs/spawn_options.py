@@ -169,7 +169,7 @@ Replace = Annotated[
 OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print only the prompt of the worker.")]
 
 
-# What can be a name in a policy; `./alphavm` can only be a folder.
+# Names that a policy allows; `./alphavm` can only be a folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

@@ -79,8 +79,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
             f"the output of hand-out {record.epoch} names no session: {record.output}",
             hint=f"see what it printed: {logs}",
         )
-    # Only the kind: what is executed here must not come from a file that others, such as agents,
-    # can write.
+    # Only the kind: the command must not come from a file that others, such as agents, can write.
     return agent.resume(PlanAgent(kind=kind), session, record.folder)
 
 

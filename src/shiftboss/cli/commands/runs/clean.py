@@ -78,7 +78,7 @@ class CannotTell(ShiftbossError):
 
 
 class _Cleaning:
-    """`notes` are for people: what could not be checked. `unknown` are the swarms whose tasks
+    """`notes` tell people which facts could not be checked. `unknown` are the swarms whose tasks
     could not be read, with the reasons: with --all, nothing of them is removed."""
 
     def __init__(self, session: ServerSession, state: Path, include_unfinished: bool) -> None:

@@ -1,4 +1,4 @@
-"""shiftboss notify: what was sent to people, by which channels, and another attempt."""
+"""shiftboss notify: the notifications, their channels, and another attempt."""
 
 from __future__ import annotations
 

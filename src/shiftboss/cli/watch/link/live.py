@@ -1,5 +1,5 @@
-"""Keeps the model in step with the server: one load at a time, and what changes meanwhile is loaded
-together afterwards."""
+"""Keeps the model in step with the server: one load at a time; changes that arrive during a load
+are loaded together afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLOSE_SECONDS: Final = 1.0
 
 @dataclass
 class _Pending:
-    """What has to be loaded."""
+    """The data that has to be loaded."""
 
     everything: bool = False
     tasks: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Live:
             self._close()
 
     async def ask(self, function: Callable[[ServerSession], T], thread: str = "task") -> T:
-        """What the function returns, which is called in a thread. Raises what it raises."""
+        """The result of the function, which is called in a thread. Raises what it raises."""
         session = self.session
         # Without a server, the database is read and written by one thread alone.
         chosen = self._threads["board" if session.is_offline else thread]
@@ -98,7 +98,7 @@ class Live:
         self.reload()
 
     def show_workers(self, is_shown: bool) -> None:
-        """They are loaded only while somebody looks at them: there may be thousands."""
+        """They are loaded only while they are displayed: there may be thousands."""
         self.shows_workers = is_shown
         if is_shown:
             self._swarm_due = 0.0

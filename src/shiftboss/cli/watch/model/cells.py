@@ -12,7 +12,7 @@ from rich.style import Style
 from shiftboss.cli.common.output import printable
 
 _ELLIPSIS: Final = "…"
-# Texts may have thousands of characters: what no screen can show is cut before it is measured.
+# Texts may have thousands of characters: text beyond any screen is cut before it is measured.
 _CHARACTERS_MAX: Final = 1000
 
 

@@ -1,4 +1,4 @@
-"""The keys: what each one is called in the footer and in the help."""
+"""The keys, with their names in the footer and in the help."""
 
 from __future__ import annotations
 
