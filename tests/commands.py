@@ -7,6 +7,8 @@ import pty
 import select
 import shlex
 import signal
+import subprocess
+import sys
 import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +52,21 @@ def shiftboss(
         finally:
             process.kill()
     return Done(process.wait(), _text(out), _text(err))
+
+
+def imported_by(*arguments: str, url: str, folder: Path | None = None) -> set[str]:
+    """The top-level packages that the command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", _MODULE, *arguments],
+        env=environment(url),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "shiftboss" in imported
+    return imported
 
 
 def as_printed(command: str, *more: str, folder: Path | str | None = None) -> Done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import ReportedTest, RunReport
 
 
 def ended(

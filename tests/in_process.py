@@ -101,6 +101,14 @@ class InProcessServer:
         """With the operator's token, unless another one is given."""
         return self.post(f"/operator/{operation}", members, token or OPERATOR_TOKEN)
 
+    def start_task(self, swarm_id: str, bead_id: str, worker: str) -> None:
+        """A new task that the worker has acknowledged."""
+        self.bus("register_worker", swarm_id=swarm_id, name=worker)
+        self.bus("add_task", swarm_id=swarm_id, bead_id=bead_id, title=bead_id)
+        self.bus("submit_task", swarm_id=swarm_id, bead_id=bead_id)
+        acknowledged = self.bus("ack_task", swarm_id=swarm_id, name=worker, bead_id=bead_id)
+        assert acknowledged.status == 200, acknowledged
+
     def create_token(self, name: str, role: str, **limits: object) -> str:
         reply = self.operator("create_token", name=name, role=role, **limits)
         assert reply.status == 200, reply

@@ -12,7 +12,7 @@ ADDRESS: Final = f"http://{HOST}:{PORT}"
 STATE_FOLDER: Final = ".shiftboss"
 DATABASE_FILE: Final = "shiftboss.db"
 RUNS_FOLDER: Final = "runs"
-# In the folder of an attempt: what its agent printed.
+# In the folder of an attempt: the output of its agent.
 OUTPUT_LOG: Final = "output.log"
 ERROR_LOG: Final = "errors.log"
 # Beside the database file.
@@ -40,7 +40,7 @@ MCP_URL_VARIABLE: Final = "SHIFTBOSS_MCP_URL"
 
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0
-# Of what a worker gives as evidence that its contract is wrong.
+# Of a worker's evidence that its contract is wrong.
 EVIDENCE_CHARACTERS_MAX: Final = 10_000
 
 # How many connections a server keeps open, and how many requests of one client it takes.

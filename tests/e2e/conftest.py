@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing.lander import Lander
+from shiftboss.orchestrator.landing.work_landing import WorkLanding
 from tests.e2e.worktrees.worktree_fixtures import Project, user_settings
 
 
@@ -19,7 +19,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.fixture
-async def lander(tmp_path: Path) -> AsyncIterator[Lander]:
-    lander = Lander(tmp_path / "landing", tmp_path / "state")
-    yield lander
-    await lander.close()
+async def work_landing(tmp_path: Path) -> AsyncIterator[WorkLanding]:
+    work_landing = WorkLanding(tmp_path / "landing", tmp_path / "state")
+    yield work_landing
+    await work_landing.close()

@@ -21,7 +21,7 @@ from shiftboss.evidence.ci.forges import forgejo_tasks
 from shiftboss.evidence.ci.local.act import parse_workflow
 from shiftboss.evidence.ci.webhooks import parse_webhook
 from shiftboss.evidence.mirror.changes import _lines_of_patch
-from shiftboss.evidence.mirror.patches import parse_patch
+from shiftboss.evidence.mirror.diffs import parse_patch
 from shiftboss.evidence.receipt_verification import read_receipt
 from shiftboss.evidence.survey.imports import go, javascript, node_packages, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView
@@ -37,9 +37,9 @@ from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.claims.canaries.sabotage import sabotages
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
-from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import read_report
 from shiftboss.rules.claims.test_runs.runners import RunnerName
+from shiftboss.rules.claims.test_runs.test_output import printed_report
 from shiftboss.rules.contract.policy_file import read_policy
 from shiftboss.rules.documents import json_edits
 from shiftboss.rules.paths.braces import normalize_patterns

@@ -25,7 +25,7 @@ REFUSED: Final = "Shiftboss refused this"
 
 
 class HookAnswer(NamedTuple):
-    """What a hook process prints, and its exit code."""
+    """The output of a hook process, and its exit code."""
 
     exit_code: int = 0
     stdout: str = ""

@@ -38,7 +38,7 @@ _PLACEHOLDER: Final = re.compile(r"\{(prompt_file|tree|task|worker|model|server)
 
 class Command(Agent):
     """The prompt is in a file, on standard input and in SHIFTBOSS_PROMPT. Only the git hooks and
-    the server check the work: the program has no hooks of ours."""
+    the server check the work: the program has no agent hooks."""
 
     kind = "command"
     has_tools = False

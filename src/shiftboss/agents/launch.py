@@ -33,8 +33,8 @@ class Launch:
 
 
 class AgentWorkspace(Protocol):
-    """What starting an agent needs to know about an attempt. `tree` is the work tree; `scratch` is
-    a folder outside of it for the files of the attempt. `environment` is all that the agent gets
+    """The facts about an attempt that starting an agent needs. `tree` is the work tree; `scratch`
+    is a folder outside of it for the files of the attempt. `environment` is all that the agent gets
     from us."""
 
     @property

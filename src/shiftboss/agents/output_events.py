@@ -1,4 +1,4 @@
-"""What the output of an agent means, in the same words for every brand."""
+"""The meaning of an agent's output, the same events for every brand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Allowed(NamedTuple):
 
 
 class AgentActivity(NamedTuple):
-    """What the agent is doing, for people: a tool it uses, or a sentence it wrote."""
+    """The agent's current activity, for people: a tool it uses, or a sentence it wrote."""
 
     text: str
 

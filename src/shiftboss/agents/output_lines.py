@@ -88,7 +88,7 @@ def _printable(content: str) -> str:
 
 
 def describe_input(tool_input: object) -> str | None:
-    """What a tool is to do, for people."""
+    """The input of a tool, for people."""
     for key in _DESCRIBING_KEYS:
         value = member(tool_input, key)
         if isinstance(value, str) and value.strip():

@@ -1,4 +1,4 @@
-"""What the settings that `shiftboss init` writes into a repository have in common."""
+"""Shared parts of the settings that `shiftboss init` writes into a repository."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def mcp_server(
         return isinstance(value, Mapping) and _without_place(value, url) == known
 
     def is_ours(value: Any) -> bool:
-        """One that init wrote for another server; without a token it could be somebody's own."""
+        """One that init wrote for another server; without a token it could be the user's own."""
         return is_alike(value) and TOKEN_VARIABLE in json.dumps(
             [value.get(name) for name in _TOKEN_MEMBERS]
         )

@@ -1,1 +1,1 @@
-"""What the folder of a run keeps of its attempts: records, logs, and what the agents said."""
+"""The files that a run keeps of its attempts: records, logs and the agents' output."""

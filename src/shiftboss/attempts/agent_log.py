@@ -1,4 +1,4 @@
-"""What the agent of an attempt has printed, a page at a time: lines for people, and a cursor."""
+"""The output of an attempt's agent, a page at a time: lines for people, and a cursor."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Page:
         )
 
     def add(self, number: int, lines: list[AgentLine]) -> None:
-        """What is shown of one line of the log."""
+        """The displayed part of one line of the log."""
         self._lines_read += 1
         self.lines += [NumberedLine(number, line) for line in lines]
         self._characters += sum(len(line.text) for line in lines)
@@ -81,7 +81,7 @@ def read_agent_log(
     record: AttemptRecord, cursor: LogCursor | None, lines_max: int, *, is_live: bool, tail: bool
 ) -> AgentLogPage:
     """The lines after the cursor. Without one, from the beginning, or with `tail` the last ones.
-    What is new in the output comes before what is new in the errors, as in `shiftboss logs`."""
+    New output comes before new errors, as in `shiftboss logs`."""
     page = _Page(lines_max)
     with LogPages(record.output) as output, LogPages(record.errors) as errors:
         at, lines = _start(output, None if cursor is None else cursor.output, tail=tail)

@@ -42,7 +42,7 @@ class LogLine(NamedTuple):
 
 
 class LogPages:
-    """The log as it is now: what is added later is not seen."""
+    """The log as it is now: later additions are not seen."""
 
     def __init__(self, path: Path) -> None:
         self._exit = ExitStack()
@@ -68,7 +68,7 @@ class LogPages:
         return sum(self._sizes)
 
     def find(self, position: LogPosition) -> int:
-        """Where the position is now. If its file is gone, reading goes on at the oldest byte."""
+        """Where the position is now. If its file is gone, reading continues at the oldest byte."""
         start = 0
         for file, size in zip(self._files, self._sizes, strict=True):
             if position.offset <= size and _checksum(file, position.offset) == position.file:

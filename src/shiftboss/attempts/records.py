@@ -1,4 +1,4 @@
-"""What the folder of a run keeps about its attempts, for people who look at them later.
+"""The records that a run keeps of its attempts, for people who read them later.
 
 An attempt has a folder, TASK.EPOCH, with the output of its agent. `attempt.json` there says which
 agent it was, where it worked, and when the attempt ended.
@@ -84,7 +84,7 @@ def _attempts(run: Path, task_id: str | None = None) -> Iterator[AttemptRecord]:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What is in the record, if it is of the right type: an agent can write this file."""
+    """The content of the record, if it has the right type: an agent can write this file."""
     facts = read_json_object(folder / RECORD_NAME) or {}
     return {
         name: value

@@ -1,4 +1,4 @@
-"""What a check is, how checks are chosen, run and counted."""
+"""Checks: their definition, selection, execution and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Broken(Exception):
 
 
 class NotOffered(Exception):
-    """What the check is about is optional, and is not there."""
+    """The subject of the check is optional, and the worker or server does not have it."""
 
 
 class NotChecked(Exception):
@@ -30,7 +30,7 @@ class NotChecked(Exception):
 
 
 class Bench(Protocol):
-    """What checks run on."""
+    """The environment that checks run in."""
 
     def wire_position(self) -> int:
         """How much has been seen on the wire."""

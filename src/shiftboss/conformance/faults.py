@@ -23,7 +23,7 @@ def _always(_exchange: Exchange) -> bool:
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to the next requests of an operation. `met` are those that it happened to.
+    """The fault that hits the next requests of an operation. `met` are those that it happened to.
 
     `reply` is sent instead of asking the server. `cut` closes the connection before the server is
     asked, or after it has answered. `hold` keeps the answer back until the event is set. `poll_ms`

@@ -1,4 +1,4 @@
-"""Comparing an answer with what a document says about it."""
+"""Compares an answer with its description in a document."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class ServerClock:
         self._compare()
 
     def continue_after(self, at_ms: int) -> None:
-        """`at_ms` is the latest time in the store: what is stored from now on is not earlier."""
+        """`at_ms` is the latest time in the store: times stored from now on are not earlier."""
         if at_ms > self():
             self._checked_at_ns = self._elapsed_ns()
             self._now_ns = at_ms * _MS
@@ -102,7 +102,7 @@ class ServerClock:
             self._has_told = True
             log.warning(
                 "the server's time is %.0f s %s of %s, and approaches it slowly: "
-                "the clock was set, or what is stored is from a clock that was wrong",
+                "the clock was set, or the stored times are from a wrong clock",
                 abs(ahead_ns) / 1e9,
                 "ahead" if ahead_ns > 0 else "behind",
                 self._reference,

@@ -41,8 +41,8 @@ from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
-from shiftboss.coordinator.duties.standstill import StandstillWatch
 from shiftboss.coordinator.duties.supervision import Duty, DutyGroup
+from shiftboss.coordinator.duties.suspend_detection import SuspendDetector
 from shiftboss.coordinator.duties.swarm_completion import SwarmCompletion
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.timer import Timer
@@ -102,9 +102,10 @@ class Coordinator:
         the `machine`. `elapsed` measures time, in seconds. `verifies`: this process verifies the
         claims; else verifiers ask for them. `policy` is in force whatever is stored; without it,
         it is the stored one, or that of the `policy_file`. `notify` has the channels of
-        notifications; without it, nobody is notified. In the `state_folder`, the runs of this
-        machine keep what their agents print. `name` is that of this server, where several share the
-        store; one of its own if nothing is given. `spans` gets those of tasks, if traces are on."""
+        notifications; without it, no notifications are sent. In the `state_folder`, the runs of
+        this machine keep what their agents print. `name` is that of this server, where several
+        share the store; one of its own if nothing is given. `spans` gets those of tasks, if traces
+        are on."""
         self.store = store
         machine = machine or MachineClocks()
         self.database_clock = (
@@ -124,7 +125,7 @@ class Coordinator:
             self.settings.add(self.policies.load)
         self._verifier = _verifier_name(store, name) if verifies else None
         self._verdict_waiters = VerdictWaiters(store, self.clock, self.hub)
-        lease_reaper = LeaseReaper(store, self.clock, self.hub, StandstillWatch(elapsed))
+        lease_reaper = LeaseReaper(store, self.clock, self.hub, SuspendDetector(elapsed))
         self._ci_watcher = CiWatcher(
             self._leading, self.clock, self.hub, self._policy, self.evidence
         )
@@ -148,7 +149,7 @@ class Coordinator:
         spawning: SpawnPolicy,
         find_task: FindTask | None,
     ) -> None:
-        """What swarms, workers and verifiers ask for."""
+        """The services for swarms, workers and verifiers."""
         store, clock, hub, evidence = self.store, self.clock, self.hub, self.evidence
         policy, verdict_waiters = self._policy, self._verdict_waiters
         self.board = BoardService(store, clock, hub)
@@ -176,7 +177,7 @@ class Coordinator:
     def _make_server_services(
         self, state_folder: Path | None, notify: SettingsSource | None
     ) -> None:
-        """What operators, forges and the other servers of the database ask for."""
+        """The services for operators, forges and the other servers of the database."""
         store, clock, hub, evidence = self.store, self.clock, self.hub, self.evidence
         self.history = HistoryService(store, evidence, state_folder)
         self.tokens = TokenService(store, clock, self.settings)
@@ -241,7 +242,7 @@ class Coordinator:
         self._watch_readiness()
 
     def _tell_others(self) -> None:
-        """What the row of this server says to the others on the database."""
+        """The row of this server, for the others on the database."""
         self.presence.facts |= {
             "schema": lambda: self.store.schema_version,
             "verifies": lambda: self._verifier is not None,
@@ -249,7 +250,7 @@ class Coordinator:
             "policy": self._policy_sha256,
             "webhooks": self.webhooks.last_seen.by_name,
             "clock_skew_ms": lambda: self.clock_skew_ms,
-            # The only server on a database has nobody to tell.
+            # The only server on a database has no other to inform.
             "polling": lambda: self.hub.polling_here() if self.store.shared else None,
         }
         self.presence.on_seen = self._note_polling
@@ -332,7 +333,7 @@ class Coordinator:
         ahead_ms = latest_ms - self.clock()
         if ahead_ms * 1_000_000 > TOLD_NS:
             log.warning(
-                "what is stored is up to %.0f s ahead of the database's clock: a server's clock "
+                "stored times are up to %.0f s ahead of the database's clock: a server's clock "
                 "was wrong, or the database's was set back. Older leases last that much longer",
                 ahead_ms / 1000,
             )

@@ -10,7 +10,7 @@ from typing import Final
 
 # To write an event to a thousand readers takes tens of milliseconds. So they are woken a few at a
 # time, with a pause in which requests are read and answered, and the threads of the store get the
-# interpreter. What happens meanwhile reaches a reader in one write with what it already waits for.
+# interpreter. Events of that time reach a reader in one write, together with its earlier ones.
 READERS_PER_TURN: Final = 50
 PAUSE_SECONDS: Final = 0.001
 

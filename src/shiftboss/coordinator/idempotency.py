@@ -139,7 +139,7 @@ def data_of_first(
 def bus_report(
     tx: Transaction, request: BusReport, report_key: bytes | None
 ) -> dict[str, Any] | None:
-    """What a report about a task led to when it first came, or None: it is the first."""
+    """The effect of a report about a task when it first came; None if it is the first."""
     first = first_about(
         tx, request.swarm_id, request.bead_id, report_key, request.name, request.epoch
     )

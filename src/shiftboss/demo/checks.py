@@ -48,7 +48,7 @@ class ReceiptFile(NamedTuple):
 
 
 class DemoRecord(NamedTuple):
-    """What the server says about the run when it is over."""
+    """The server's facts about the run when it is over."""
 
     events: list[StreamEvent]
     receipts: dict[str, ReceiptFile]

@@ -1,4 +1,4 @@
-"""The files of the demo: what its repositories start with, and what its agents write.
+"""The files of the demo: the initial files of its repositories, and those that its agents write.
 
 `units` depends on nothing, `shop` on `units`, `site` on `shop`. Tests that need the other
 repositories run only in CI, which provides them; see `INTEGRATION_RUNNER`.

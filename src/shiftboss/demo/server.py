@@ -63,7 +63,8 @@ class DemoServer:
         self.stop()
 
     def wait(self) -> None:
-        """Wait until it has exited. It is not reaped here: `stop` does that, perhaps meanwhile."""
+        """Wait until it has exited. It is not reaped here: `stop` does that, perhaps at the same
+        time."""
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
 

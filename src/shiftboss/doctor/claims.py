@@ -1,4 +1,4 @@
-"""Finds claims that wait for a verifier, or that no verifier can look at."""
+"""Finds claims that wait for a verifier, or that no verifier can verify."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _readiness(view: Members) -> Iterator[Finding]:
 
 
 def _todo(finding: Members) -> str:
-    """What to do, and the command that shows more, unless this is its output."""
+    """The advice, and the command that shows more, unless this is its output."""
     todo, command = finding.get("todo") or _LOG, finding.get("command")
     return f"{todo}: {command}" if command and command != DOCTOR else todo
 
@@ -114,7 +114,7 @@ def _verifiers(view: Members) -> Iterator[Finding]:
     if not verifies and not view.get("verifiers"):
         yield (problem if claims else warning)(
             "verifiers",
-            "nobody verifies claims: no server does, and no verifier has asked for one",
+            "claims are not verified: no server verifies, and no verifier has asked for one",
             "start one: shiftboss verifier",
         )
 

@@ -21,7 +21,7 @@ Members = Mapping[str, Any]
 
 
 class Queues(NamedTuple):
-    """What the server reports."""
+    """The report of the server."""
 
     repos: Sequence[Members]
     halts: Sequence[Members]

@@ -30,7 +30,7 @@ from shiftboss.protocol.claims.attestations import (
 from shiftboss.protocol.claims.receipts import ReceiptBody
 from shiftboss.rules.claims.statements import StatementBody, body_of, signed_encoding
 
-# Somebody could write any number of lines into a note.
+# A note may contain any number of foreign lines.
 NOTE_LINES_MAX: Final = 1000
 
 
@@ -61,8 +61,8 @@ def read_envelope(text: bytes) -> Envelope:
 
 
 def verify_envelope(envelope: Envelope, public_pem: str) -> StatementBody:
-    """What the key has signed, one of `public_pem`. Raises InvalidReceipt unless a key has signed
-    it, and it does not contradict itself. Signatures of other keys do not matter."""
+    """The statement that the key, one of `public_pem`, has signed. Raises InvalidReceipt unless a
+    key has signed it, and it does not contradict itself. Signatures of other keys do not matter."""
     keys = public_keys(public_pem)
     signatures = [each for each in envelope.signatures if each.keyid in keys]
     if not signatures:
@@ -134,7 +134,7 @@ def _envelopes(note: bytes, public_pem: str) -> list[Envelope]:
 
 
 def _envelope_in(line: bytes) -> Envelope | None:
-    """None: it is the line of somebody else."""
+    """None: it is a foreign line."""
     try:
         return read_envelope(line) if is_envelope(line) else None
     except InvalidReceipt:

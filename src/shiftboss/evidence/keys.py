@@ -84,9 +84,9 @@ class KeyFile:
         self.key = SigningKey.load_or_create(path)
 
     def replace(self, retired: Collection[str]) -> bool:
-        """Sign with another key if this one is retired: with what the file holds by now, or with a
-        new key, which replaces the retired one on disk. Raises EvidenceUnavailable, and keeps the
-        old one, if the file cannot be replaced."""
+        """Sign with another key if this one is retired: with the key that is in the file by now, or
+        with a new key, which replaces the retired one on disk. Raises EvidenceUnavailable, and
+        keeps the old one, if the file cannot be replaced."""
         if self.key.key_id not in retired:
             return False
         try:

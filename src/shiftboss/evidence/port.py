@@ -49,8 +49,8 @@ class Evidence(Protocol):
     async def survey(
         self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
     ) -> Survey:
-        """What a handoff is made from. `files` are the patterns that the task will own, `base` is
-        a revision; None means HEAD.
+        """The facts that a handoff is made from. `files` are the patterns that the task will own,
+        `base` is a revision; None means HEAD.
 
         Raises UnknownRepo, or InvalidRequest for a pattern, a base or a criterion that is unusable.
         """
@@ -79,12 +79,12 @@ class Evidence(Protocol):
         ...
 
     async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:
-        """What differs from a commit to another one, or to a branch: `refs/heads/NAME`. None: there
-        is no such commit, or no such branch."""
+        """The differences from a commit to another one, or to a branch: `refs/heads/NAME`. None:
+        there is no such commit, or no such branch."""
         ...
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
-        """What CI says about a commit, with the logs of failed jobs. Raises CiUnavailable."""
+        """The results of CI for a commit, with the logs of failed jobs. Raises CiUnavailable."""
         ...
 
     async def restart_ci(self, demand: CiDemand, sha: str) -> bool:
@@ -93,7 +93,8 @@ class Evidence(Protocol):
         ...
 
     async def context_material(self, request: ContextRequest) -> ContextMaterial:
-        """What a new worker should read. Raises InvalidRequest for a plan that does not exist."""
+        """The reading list of a new worker. Raises InvalidRequest for a plan that does not
+        exist."""
         ...
 
     async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:

@@ -32,7 +32,7 @@ class ContractUnreadable(Exception):
 
 
 class LocalContract:
-    """What a hook knows about the attempt. `members` are those of the file."""
+    """A hook's facts about the attempt. `members` are those of the file."""
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         """Raises ContractUnreadable unless everything is there and the hash matches."""

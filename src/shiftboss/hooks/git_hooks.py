@@ -108,7 +108,7 @@ def _reason(folder: str, ownership: Ownership, change: FileChange) -> str | None
 
 
 def _staged(folder: str, base: str) -> list[FileChange]:
-    """What the commit would change compared with all of its parents. A file as it is in the base is
+    """The changes of the commit, compared with all of its parents. A file as it is in the base is
     not a change of the task: it was restored."""
     parents = ["HEAD", *_merge_heads(folder)]
     code, _ = git(folder, ["rev-parse", "--quiet", "--verify", "HEAD"], also=(1, 128))

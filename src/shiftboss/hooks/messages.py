@@ -1,4 +1,5 @@
-"""What an agent reads when a hook refuses something: why, by which contract, and what to do."""
+"""The message to an agent when a hook refuses something: the reason, the contract, and the
+advice."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MAY_END: Final = ("blocked", "waiting")
 def reason_to_continue(
     contract_file: str, given: Mapping[str, Any], *, is_of_run: bool = True
 ) -> str | None:
-    """What the agent has to do before it may end; None if it may end. A hook that no run has
+    """The work left for the agent before it may end; None if it may end. A hook that no run has
     installed says nothing if the run is over and its server is gone."""
     session = given.get("session_id")
     key = session if isinstance(session, str) else ""

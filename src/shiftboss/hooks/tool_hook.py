@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from shiftboss.agents.agent import ToolHook
     from shiftboss.hooks.contract import LocalContract
 
-# Keys and tool names in use by several agents, and by MCP servers. What is special to one brand is
-# in its `ToolHook`. Names are compared without regard to letter case.
+# Keys and tool names in use by several agents, and by MCP servers. Differences of a brand are in
+# its `ToolHook`. Names are compared without regard to letter case.
 _PATH_KEYS: Final = frozenset(
     (
         "file_path",
@@ -65,7 +65,7 @@ class ToolCall(NamedTuple):
 
 
 def read_call(hook: ToolHook, given: Mapping[str, Any]) -> ToolCall:
-    """What the call edits and runs. Raises BadInput."""
+    """The files that the call edits, and the commands that it runs. Raises BadInput."""
     tool, values, folder = given.get(hook.tool_key), given.get(hook.input_key), given.get("cwd")
     if not isinstance(tool, str) or not tool:
         raise BadInput(f"{hook.tool_key}: is missing")

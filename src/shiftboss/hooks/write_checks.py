@@ -108,7 +108,8 @@ class WriteChecker:
             yield self._outside(text, real)
 
     def _picked(self, folder: str, word: Word, kind: str) -> Iterator[WriteDenial]:
-        """What `find` selects below a folder, among all files that git tracks or could track."""
+        """The selection of `find` below a folder, among all files that git tracks or could
+        track."""
         if word.pattern is not None:
             import glob
 

@@ -1,4 +1,4 @@
-"""What `shiftboss init` would change in a repository, file by file."""
+"""The changes of `shiftboss init` in a repository, file by file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shiftboss.init.project import COMMENT, draft_for
 from shiftboss.rules.documents.file_edits import BlockFile, CannotMerge, FileEdit, WholeFile
 from shiftboss.rules.documents.text_blocks import HTML
 
-# What AGENTS.md tells agents about working under a contract.
+# The section of AGENTS.md about working under a contract.
 LINES: Final = (
     "## Working under Shiftboss",
     "",

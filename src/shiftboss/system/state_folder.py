@@ -112,8 +112,8 @@ def keep_others_out(folder: Path) -> None:
     if folder.name == STATE_FOLDER and status.st_uid == os.getuid():
         folder.chmod(0o700)
         log.warning(
-            "other users could write to %s (%s): it is yours alone again. Look at what is in it, "
-            "and replace the operator's token and the key if somebody may have read them",
+            "other users could write to %s (%s): it is yours alone again. Check its "
+            "contents, and replace the operator's token and the key if they may have been read",
             folder,
             mode,
         )

@@ -185,7 +185,7 @@ def test_a_poll_with_a_short_timeout_is_answered_at_once(idle: InSwarm, timeout_
     began = time.monotonic()
     answer = ask(idle, "poll_task", name="w", timeout_ms=timeout_ms)
     assert answer == {"task": None, "timeout": True}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     submitted(idle, "t")
     answer = ask(idle, "poll_task", name="w", timeout_ms=timeout_ms)
     assert answer["task"]["bead_id"] == "t"
@@ -352,7 +352,7 @@ def test_a_server_that_stops_answers_parked_polls_at_once(
         parked = [polls.park(name) for name in names]
         began = time.monotonic()
         server.stop()  # and must end with 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         assert [poll.answer() for poll in parked] == [{"task": None, "timeout": True}] * 5
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import yaml
 
 from tests.acceptance.bus.bus import task
 from tests.acceptance.handoffs.contract_fixtures import WORKER, PolicyServer, running_policy_server
-from tests.commands import environment
+from tests.commands import imported_by
 from tests.repos import Repo
 
 
@@ -290,14 +288,6 @@ def test_a_checkpoint_has_the_files_the_runs_and_the_decisions(server: PolicySer
 def test_everyday_contract_commands_import_nothing_heavy(
     server: PolicyServer, command: tuple[str, ...]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "shiftboss.cli.main", *command, "--json"],
-        env=environment(server.url),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
-    assert "shiftboss" in imported
+    imported = imported_by(*command, "--json", url=server.url)
     heavy = {"pydantic", "pydantic_core", "httpx2", "mcp", "asyncio", "rich", "yaml"}
     assert imported & heavy == set()

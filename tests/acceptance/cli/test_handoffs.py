@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm
 from tests.acceptance.cli.handoff_commands import CRITERION, HONEST, Handoffs
-from tests.commands import environment, on_terminal
+from tests.commands import imported_by, on_terminal
 from tests.repos import Repo
 from tests.running import RunningServer
 
@@ -363,16 +361,7 @@ def _record(handoffs: Handoffs, strategy: str) -> list[str] | None:
 def test_everyday_handoff_commands_import_nothing_heavy(
     handoffs: Handoffs, command: tuple[str, ...]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "shiftboss.cli.main", *command, "--json"],
-        env=environment(handoffs.url),
-        cwd=handoffs.repo.path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
-    assert "shiftboss" in imported
+    imported = imported_by(*command, "--json", url=handoffs.url, folder=handoffs.repo.path)
     heavy = {"pydantic", "pydantic_core", "httpx2", "mcp", "asyncio", "rich", "cryptography"}
     assert imported & heavy == set()
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.bus.bus import ask, submitted, task
 from tests.client import Client
-from tests.commands import environment, on_terminal, shiftboss
+from tests.commands import imported_by, on_terminal, shiftboss
 from tests.running import RunningServer
 
 UNKNOWN = (
@@ -297,15 +295,7 @@ def test_an_import_shows_its_progress_on_a_terminal(server: RunningServer, tmp_p
 def test_everyday_bus_commands_import_nothing_heavy(
     server: RunningServer, command: tuple[str, ...]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "shiftboss.cli.main", *command, "--json"],
-        env=environment(server.url),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
-    assert "shiftboss" in imported
+    imported = imported_by(*command, "--json", url=server.url)
     assert imported & {"pydantic", "pydantic_core", "httpx2", "mcp", "asyncio", "rich"} == set()
 
 

@@ -136,7 +136,7 @@ def test_workers_take_the_file_as_an_argument(
                 await task.done()
                 break
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 def test_hooks_verify_it_as_well(
@@ -170,7 +170,7 @@ def test_a_run_does_not_start_with_a_server_that_it_cannot_trust(
             pass
 
     with pytest.raises(ServerDown, match="is not trusted") as raised:
-        asyncio.run(asyncio.wait_for(start(), 20))
+        asyncio.run(asyncio.wait_for(start(), 60))
     assert "--ca or SHIFTBOSS_CA" in str(raised.value.hint)
 
 

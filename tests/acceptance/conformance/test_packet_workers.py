@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.conformance.checks import Result
-from shiftboss.conformance.worker.bench import WaitLimits
+from shiftboss.conformance.worker.harness import WaitLimits
 from shiftboss.conformance.worker.profiles import PACKET_CHECKS, WorkerKit
 from tests.acceptance.conformance.scripted_packets import ScriptedPacketWorker
 from tests.running import RunningServer

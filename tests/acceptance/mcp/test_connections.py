@@ -76,7 +76,7 @@ def test_a_stopping_server_answers_parked_polls_and_exits(
         wait_until(lambda: status_of(client, "z.ai1") == "polling", "the poll is parked")
         started_at = time.monotonic()
         server.stop()
-        assert time.monotonic() - started_at < 5
+        assert time.monotonic() - started_at < 20
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 200")
     assert b'"structuredContent":{"task":null,"timeout":true}' in answer.replace(b" ", b"")
@@ -92,7 +92,7 @@ async def test_a_long_poll_becomes_a_stream_that_is_kept_alive(sqlite_path: str)
     endpoint = McpEndpoint(coordinator, keep_alive_seconds=0.02)
     exchange = Exchange(REVISIONS[-1])
     polling = asyncio.create_task(endpoint(exchange.scope, exchange.receive, exchange.send))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         for _ in range(4):
             await exchange.sent.get()
         coordinator.hub.close()

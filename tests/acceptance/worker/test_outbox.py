@@ -57,7 +57,7 @@ async def test_reports_made_while_the_server_is_down_arrive_later_in_order(
             await worker.report_progress(f"task-{number}", "A task", "completed")
             for number in range(1, 9)
         ]
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 5 * CALL_SECONDS_MAX
         assert answers == [QUEUED] * 8
         assert checkpoint(tmp_path)["tasks_completed"] == 8
         assert [entry["body"]["tasks_completed"] for entry in waiting(tmp_path)] == [*range(1, 9)]
@@ -160,7 +160,7 @@ async def test_a_silent_server_delays_no_call_while_another_report_is_queued(
             await eventually(lambda: len(fake_server.received) > 1, "it is tried again")
             started = time.monotonic()
             assert await worker.report_progress("task-1", "One", "completed") == QUEUED
-            assert time.monotonic() - started < 2.0
+            assert time.monotonic() - started < CALL_SECONDS_MAX
     assert [entry["operation"] for entry in waiting(tmp_path)] == ["register", "progress"]
 
 
@@ -173,7 +173,7 @@ async def test_a_silent_server_times_out_without_blocking_the_event_loop(
             call = asyncio.create_task(worker.register())
             await eventually(lambda: fake_server.received, "the request is there")
             assert not call.done()
-            assert await asyncio.wait_for(call, CALL_SECONDS_MAX + 2.0) == QUEUED
+            assert await asyncio.wait_for(call, CALL_SECONDS_MAX + 20.0) == QUEUED
     assert len(waiting(tmp_path)) == 1
 
 

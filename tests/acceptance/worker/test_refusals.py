@@ -214,7 +214,7 @@ async def test_a_slow_server_with_many_queued_reports_does_not_block_the_caller(
         async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
             assert await worker.register() == QUEUED
-            assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
+            assert time.monotonic() - started < 4 * CALL_SECONDS_MAX
         go_on.set()
     assert waiting(tmp_path)[-1]["operation"] == "register"
 
@@ -228,7 +228,7 @@ async def test_a_silent_server_does_not_block_a_resume(silent_about: str, tmp_pa
         async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
             resumed = await worker.resume()
-            assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
+            assert time.monotonic() - started < 4 * CALL_SECONDS_MAX
             assert worker.tasks_completed == 0
         assert fake_server.received[-1].path == f"/swarm/{SWARM}/{silent_about}"
     assert resumed == (QUEUED if silent_about == "register" else YES)

@@ -43,7 +43,7 @@ class Reached(NamedTuple):
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             answer_head = await self.reader.readuntil(b"\r\n\r\n")
             length = answer_head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await self.reader.readexactly(int(length))

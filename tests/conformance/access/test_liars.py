@@ -20,19 +20,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer
         for swarm in ("own", "other"):
             it.post("/swarm/create", {"swarm_id": swarm})
             for task, worker in (("done", "w1"), ("T1", "w1"), ("T2", "w2")):
-                _start_task(it, swarm, task, worker)
+                it.start_task(swarm, task, worker)
                 if task == "done":
                     _report_usage(it, swarm, None, "w1", 7.0)
                     it.bus("worker_done", swarm_id=swarm, bead_id=task, name=worker)
         yield it
-
-
-def _start_task(server: InProcessServer, swarm: str, task: str, worker: str) -> None:
-    server.bus("register_worker", swarm_id=swarm, name=worker)
-    server.bus("add_task", swarm_id=swarm, bead_id=task, title=task)
-    server.bus("submit_task", swarm_id=swarm, bead_id=task)
-    acknowledged = server.bus("ack_task", swarm_id=swarm, name=worker, bead_id=task)
-    assert acknowledged.status == 200, acknowledged
 
 
 def _report_usage(

@@ -26,21 +26,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer
         for swarm in ("own", "other"):
             assert it.post("/swarm/create", {"swarm_id": swarm}).status == 201
             for number in (1, 2):
-                _start_task(it, swarm, f"T{number}", f"w{number}")
+                it.start_task(swarm, f"T{number}", f"w{number}")
         for number, name in ((1, "packer"), (2, "another")):
             it.post(
                 "/swarm/own/register",
                 {"packet_id": number, "packet_name": name, "tasks_total": 3, "worktree": "/w"},
             )
         yield it
-
-
-def _start_task(server: InProcessServer, swarm: str, task: str, worker: str) -> None:
-    server.bus("register_worker", swarm_id=swarm, name=worker)
-    server.bus("add_task", swarm_id=swarm, bead_id=task, title=task)
-    server.bus("submit_task", swarm_id=swarm, bead_id=task)
-    acknowledged = server.bus("ack_task", swarm_id=swarm, name=worker, bead_id=task)
-    assert acknowledged.status == 200, acknowledged
 
 
 @pytest.fixture(scope="module")

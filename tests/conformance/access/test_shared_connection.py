@@ -36,7 +36,7 @@ class SharedConnection:
         return [await self._status() for _ in requests]
 
     async def _status(self) -> int:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await self._reader.readexactly(int(length))

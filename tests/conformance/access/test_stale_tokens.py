@@ -182,7 +182,7 @@ def test_an_event_stream_ends_with_a_token_that_its_file_no_longer_has(tmp_path:
             server.app.guard.tokens.replace_given(["new-shared"], [OPERATOR_TOKEN])
             task = {"bead_id": "T2", "title": "T2"}
             await server.send("POST", "/bus/add_task", task, "new-shared")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await reading
 
         server.run(read())
@@ -211,7 +211,7 @@ def test_a_parked_poll_gets_no_task_once_its_token_is_revoked(
         await eventually(lambda: "w1" in hub.parked_workers("default"), "the poll is parked")
         await server.send("POST", "/operator/revoke_token", {"token": "w"}, None, AS_OPERATOR)
         await server.send("POST", "/bus/submit_task", {"bead_id": "T1"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return (await polling).body
 
     answer = server.run(poll_and_revoke())
@@ -231,7 +231,7 @@ def test_a_parked_verifier_gets_no_claim_once_its_token_is_revoked(
         await eventually(lambda: bool(claims._takers), "the verifier waits")
         await server.send("POST", "/operator/revoke_token", {"token": "v"}, None, AS_OPERATOR)
         claims._wake_takers()  # as the next claim does
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await taking
 
     reply = server.run(take_and_revoke())

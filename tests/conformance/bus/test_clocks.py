@@ -11,7 +11,7 @@ import pytest
 from shiftboss.coordinator.clock import ServerClock
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
-from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.suspend_detection import SuspendDetector
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import START_MS, SWARM, BusFixture, StillClock
@@ -128,7 +128,7 @@ async def test_a_server_that_stood_still_hears_its_workers_before_it_ends_their_
 ) -> None:
     """Stopped, or on a suspended laptop: no worker could send a heartbeat meanwhile."""
     asleep = [0.0]
-    watch = StandstillWatch(lambda: asleep[0])
+    watch = SuspendDetector(lambda: asleep[0])
     reaper = LeaseReaper(bus.coordinator.store, bus.clock, bus.coordinator.hub, watch)
     await start_task(bus)
     watch.tick()
@@ -148,7 +148,7 @@ async def test_leases_are_renewed_after_a_standstill_even_if_the_database_refuse
 ) -> None:
     """A database may have cut the connections of a server that was stopped."""
     asleep = [0.0]
-    watch = StandstillWatch(lambda: asleep[0])
+    watch = SuspendDetector(lambda: asleep[0])
     store = bus.coordinator.store
     reaper = LeaseReaper(store, bus.clock, bus.coordinator.hub, watch)
     await start_task(bus)
@@ -171,7 +171,7 @@ async def _refuse(*_arguments: object, **_options: object) -> None:
 async def test_a_running_lease_reaper_watches_for_a_standstill(bus: BusFixture) -> None:
     asleep = [0.0]
     loop = asyncio.get_running_loop()
-    watch = StandstillWatch(lambda: loop.time() + asleep[0], tick_seconds=0.01)
+    watch = SuspendDetector(lambda: loop.time() + asleep[0], tick_seconds=0.01)
     reaper = LeaseReaper(bus.coordinator.store, bus.clock, bus.coordinator.hub, watch)
     await start_task(bus)
     running = asyncio.create_task(reaper.run())

@@ -29,7 +29,7 @@ async def parked(bus: BusFixture, name: str) -> asyncio.Task[PollAnswer]:
 
 
 async def answer_of(poll: asyncio.Task[PollAnswer]) -> PollAnswer:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await poll
 
 

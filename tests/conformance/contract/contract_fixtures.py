@@ -39,22 +39,10 @@ from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
 from tests.conformance.folding import check_fold
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
+from tests.document_repos import DEPENDS_ON
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
 
-# The graph of repos in the document.
-GRAPH: dict[str, list[str]] = {
-    "acdc-core": [],
-    "alphavm": ["acdc-core"],
-    "deltavm": ["acdc-core"],
-    "adnet": ["alphavm", "deltavm", "acdc-core"],
-    "alphaos": ["alphavm", "acdc-core"],
-    "deltaos": ["deltavm", "acdc-core"],
-    "ac-dc": ["adnet"],
-    "adl": ["acdc-core"],
-    "adl-examples": ["adl"],
-    "sdk": [],
-}
 JOBS = ["check", "format", "audit", "build", "test", "coverage"]
 SYNC = "radicle-push"
 MINUTE = 60
@@ -67,7 +55,7 @@ def the_policy(path: Path, jobs: Sequence[str] = JOBS, **members: Any) -> Policy
         preset="completion-contract",
         repos={
             name: RepoPolicy(path=str(path), branch="task", depends_on=above, ci=ci)
-            for name, above in GRAPH.items()
+            for name, above in DEPENDS_ON.items()
         },
         **members,
     )

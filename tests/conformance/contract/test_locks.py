@@ -31,29 +31,12 @@ from shiftboss.rules.access.roles import Role
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Transaction
-from tests.conformance.contract.contract_fixtures import GRAPH, ContractFixture, open_contract, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.conformance.opened import OpenStore, opened
+from tests.document_repos import CAN_PARALLEL, CANNOT_PARALLEL, DEPENDS_ON
 from tests.repos import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-05")]
-
-CAN_PARALLEL = [
-    ("alphavm", "deltavm"),
-    ("alphavm", "adl"),
-    ("deltavm", "adl"),
-    ("alphaos", "deltaos"),
-    *(("sdk", other) for other in GRAPH if other != "sdk"),
-]
-CANNOT_PARALLEL = [
-    ("alphavm", "adnet"),
-    ("alphavm", "alphaos"),
-    ("deltavm", "adnet"),
-    ("deltavm", "deltaos"),
-    ("acdc-core", "alphavm"),
-    ("acdc-core", "deltavm"),
-    ("adnet", "ac-dc"),
-]
-
 
 # The same repository data for every task: no repository is read.
 SURVEY = Survey("/repo", "/repo/.git", "b" * 40, "task", [], ["It works"])
@@ -120,7 +103,7 @@ async def spawner(stores: list[OpenStore], policy: Policy, *swarms: str) -> Spaw
 
 @pytest.mark.requirement("CC-10")
 async def test_the_pairs_of_the_document(store: OpenStore) -> None:
-    here = await spawner([store], policy_of(GRAPH))
+    here = await spawner([store], policy_of(DEPENDS_ON))
     for number, (pair, both) in enumerate(
         [(pair, True) for pair in CAN_PARALLEL] + [(pair, False) for pair in CANNOT_PARALLEL]
     ):
@@ -138,9 +121,9 @@ async def test_the_whole_chain_is_locked_if_the_policy_says_so(store: OpenStore)
     """The document's principle instead of its algorithm: ac-dc depends only on adnet, which
     depends on alphavm."""
     for locking, allowed in (("neighbours", True), ("chain", False)):
-        here = Spawner([store], policy_of(GRAPH, locking))
+        here = Spawner([store], policy_of(DEPENDS_ON, locking))
         if locking == "neighbours":
-            await spawner([store], policy_of(GRAPH))
+            await spawner([store], policy_of(DEPENDS_ON))
         assert await here.spawn(f"{locking}-1", "alphavm")
         assert await here.spawn(f"{locking}-2", "ac-dc") is allowed
         assert await here.spawn(f"{locking}-3", "deltavm")
@@ -195,7 +178,7 @@ async def test_a_thousand_concurrent_spawns_never_break_the_rules(
 
 async def test_the_spawn_blocking_example_of_the_document(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
-    answers = {name: await contract.can_spawn(name) for name in GRAPH}
+    answers = {name: await contract.can_spawn(name) for name in DEPENDS_ON}
     assert {name for name, one in answers.items() if one.can_spawn} == {
         *("deltavm", "adl", "adl-examples", "deltaos", "ac-dc", "sdk")
     }

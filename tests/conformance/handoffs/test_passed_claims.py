@@ -13,8 +13,8 @@ from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
+from shiftboss.rules.claims.claim_passes import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
-from shiftboss.rules.claims.passing import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
 from shiftboss.store.acting import CURRENT_ACTOR
 from tests.conformance.acting import acting
 from tests.conformance.handoffs.handoff_fixtures import (
@@ -100,7 +100,7 @@ async def test_a_waiting_verifier_is_woken_by_a_claim_that_another_passes_on(
     waiting = asyncio.create_task(handoffs.take("seeing", wait_ms=600_000))
     await eventually(lambda: handoffs.claim_service._takers, "a verifier waits")
     await handoffs.unable(job, "blind")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         found = await waiting
     assert found is not None
 
@@ -143,7 +143,7 @@ async def test_verifiers_look_again_at_once_after_a_retry(handoffs: HandoffFixtu
     await eventually(lambda: handoffs.claim_service._takers, "it waits")
     answer = await handoffs.retry_claim("t")
     assert (answer.claim_id, answer.state, answer.verifiers) == (1, "waiting", ["blind"])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         job = await waiting
     assert job is not None
     # If nothing has changed, a person is told again.
@@ -271,7 +271,7 @@ async def test_open_claims_name_their_verifier_or_why_they_wait(handoffs: Handof
         None,
     )
     assert first.taken_at == handoffs.clock.now_ms
-    assert second.why == f"no verifier can look at it: one: {NO_FOLDER}"
+    assert second.why == f"no verifier can verify it: one: {NO_FOLDER}"
     assert second.escalated_at == handoffs.clock.now_ms
     (passed,) = second.passes
     assert (passed.verifier, passed.times) == ("one", 1)

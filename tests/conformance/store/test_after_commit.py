@@ -139,7 +139,7 @@ async def test_a_reply_does_not_wait_for_an_effect(store_address: str) -> None:
     async with coordinating(store_address, recorder.effect, effect) as coordinator:
         await eventually(lambda: recorder.catch_ups == 1, "the effects have started")
         await create(coordinator, "a")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await started.wait()
         await create(coordinator, "b")
         assert not finish.is_set()

@@ -74,7 +74,7 @@ async def fail(coordinator: Coordinator, swarm_id: str = "s") -> None:
 
 async def hear_of_retry(heard: Subscription) -> None:
     frames = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while b"event: retry_due" not in frames:
             await heard.wait(10)
             frames += b"".join(frame for _, frame in heard.take())

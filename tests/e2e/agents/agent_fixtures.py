@@ -21,20 +21,7 @@ from tests.e2e.evidence.signing import VARIABLE, Signed
 from tests.waiting import wait_until
 
 KILLED = Exit(None, "killed", "was ended")
-FOREVER = "import time\nwhile True: time.sleep(1000)\n"
 DEAF = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
-# Forks twice into its own session, as a daemon does, and creates a file.
-DAEMON = f"""
-import os, pathlib, sys
-if os.fork() == 0:
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    pathlib.Path("daemon").touch()
-    {FOREVER.replace(chr(10), chr(10) + "    ")}
-while not os.path.exists("daemon"):
-    pass
-"""
 
 
 def touch(name: str) -> str:

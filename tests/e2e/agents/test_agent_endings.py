@@ -22,15 +22,14 @@ from shiftboss.orchestrator.guardian.agent_process import (
     run_mark,
 )
 from tests.e2e.agents.agent_fixtures import (
-    DAEMON,
     DEAF,
-    FOREVER,
     KILLED,
     AgentHost,
     agent_room,
     lines_of,
     touch,
 )
+from tests.e2e.evidence.signing import DAEMON, FOREVER
 from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]

@@ -17,7 +17,8 @@ from shiftboss.orchestrator.guardian.agent_process import (
     Exit,
     ProcessLimits,
 )
-from tests.e2e.agents.agent_fixtures import FOREVER, KILLED, AgentHost, agent_room, lines_of, touch
+from tests.e2e.agents.agent_fixtures import KILLED, AgentHost, agent_room, lines_of, touch
+from tests.e2e.evidence.signing import FOREVER
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]

@@ -66,7 +66,7 @@ async def test_a_pipe_in_place_of_a_ref_is_found_before_git_blocks_on_it(
         pipe.symlink_to(tmp_path / "pipe")
     else:
         os.mkfifo(pipe)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         refused = await outcome(verifier, job)
     assert isinstance(refused, EvidenceUnavailable)
     assert f"{pipe} is neither a file nor a folder" in refused.detail

@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from shiftboss.conformance.worker.bench import WaitLimits
+from shiftboss.conformance.worker.harness import WaitLimits
 from shiftboss.conformance.worker.profiles import Profile, WorkerKit, checks_of
 from shiftboss.conformance.worker_process import command_starter
 from tests.acceptance.conformance.kit_server import KitServer

@@ -1,4 +1,4 @@
-"""Processes that tests can recognise by a variable they inherit."""
+"""Processes that tests can recognise by a variable they inherit, and programs that do not end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import uuid
 import psutil
 
 VARIABLE = "SIGN"
+FOREVER = "import time\nwhile True: time.sleep(1000)\n"
+# Forks twice into its own session, as a daemon does, and creates a file.
+DAEMON = f"""
+import os, pathlib, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    pathlib.Path("daemon").touch()
+    {FOREVER.replace(chr(10), chr(10) + "    ")}
+while not os.path.exists("daemon"):
+    pass
+"""
 
 
 class Signed:

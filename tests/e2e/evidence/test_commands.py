@@ -20,25 +20,12 @@ from shiftboss.evidence.commands.command import (
 )
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.system.processes.descendants import children_of, start_ticks
-from tests.e2e.evidence.signing import Signed
+from tests.e2e.evidence.signing import DAEMON, FOREVER, Signed
 from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-05")]
 
 LIMITS = Limits(seconds=30, megabytes=512)
-FOREVER = "import time\nwhile True: time.sleep(1000)\n"
-# Forks twice into its own session, as a daemon does, and creates a file.
-DAEMON = f"""
-import os, pathlib, sys
-if os.fork() == 0:
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    pathlib.Path("daemon").touch()
-    {FOREVER.replace(chr(10), chr(10) + "    ")}
-while not os.path.exists("daemon"):
-    pass
-"""
 
 
 class CommandRunner(Signed):

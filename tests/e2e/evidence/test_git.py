@@ -98,7 +98,7 @@ def test_a_git_process_that_hangs_is_killed(tmp_path: Path, repo: Repo) -> None:
     started_at = time.monotonic()
     with pytest.raises(EvidenceUnavailable, match="did not end"):
         asyncio.run(git(["hash-object", "pipe"], repo.path, seconds=0.3))
-    assert time.monotonic() - started_at < 5
+    assert time.monotonic() - started_at < 20
     assert not [one for one in psutil.Process().children(recursive=True) if one.name() == "git"]
 
 

@@ -48,7 +48,7 @@ async def answered(client: RunServerClient, text: str) -> None:
 
 async def note_events(client: RunServerClient, questions: AttemptQuestions) -> None:
     """Until the first answer is delivered."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in SwarmEvents(client.server, "s", 0).follow():
             if event["event"] == "answer_delivered":
                 data = event["data"]

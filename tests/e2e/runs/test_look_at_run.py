@@ -266,7 +266,7 @@ def test_clean_saves_uncommitted_work_and_needs_no_server(
 
     unknown = shiftboss("clean", "--all", "--apply", url=NOWHERE, folder=project.folder)
     assert (unknown.code, unknown.out) == (1, "nothing to remove\n")
-    assert unknown.err.startswith("cannot tell what is accepted in s (no server at ")
+    assert unknown.err.startswith("cannot tell which work is accepted in s (no server at ")
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") != ""
     # A server that does not know the swarm has accepted nothing of it, but cannot tell whose the
     # refs are: the record of the attempt could have been written by an agent.

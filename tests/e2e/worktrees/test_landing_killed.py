@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing.lander import Landed, Lander
+from shiftboss.orchestrator.landing.work_landing import Landed, WorkLanding
 from tests.e2e.worktrees.worktree_fixtures import Project, user_settings
 from tests.waiting import wait_until
 
@@ -48,13 +48,13 @@ def _start(project: Project, commit: str) -> subprocess.Popen[bytes]:
     """Start a process that lands the commit, and wait until it reaches the slow file."""
     program = f"""\
 import asyncio, pathlib
-from shiftboss.orchestrator.landing.lander import AcceptedWork, Lander
+from shiftboss.orchestrator.landing.work_landing import AcceptedWork, WorkLanding
 from shiftboss.protocol.handoffs import VerificationPolicy
 
 folder = pathlib.Path({str(project.folder)!r})
 repo = pathlib.Path({str(project.repo.path)!r})
 work = AcceptedWork("bd-1", "work", repo, {commit!r}, "main", [], VerificationPolicy())
-asyncio.run(Lander(folder / "landing", folder / "state").land(work))
+asyncio.run(WorkLanding(folder / "landing", folder / "state").land(work))
 """
     process = subprocess.Popen([sys.executable, "-c", program])
     wait_until((project.folder / "started").exists, "git has reached the slow file", 30)
@@ -79,13 +79,13 @@ async def test_a_git_that_outlives_its_orchestrator_is_waited_for(project: Proje
     process = _start(project, commit)
     process.kill()
     process.wait(timeout=30)
-    lander = Lander(project.folder / "landing", project.folder / "state")
-    second = asyncio.create_task(lander.land(project.accepted_work("bd-1", commit)))
+    work_landing = WorkLanding(project.folder / "landing", project.folder / "state")
+    second = asyncio.create_task(work_landing.land(project.accepted_work("bd-1", commit)))
     done, _ = await asyncio.wait([second], timeout=0.3)
     assert not done  # it waits until the git process of the first has exited
     (project.folder / "go").touch()
     assert await second == Landed(commit, "already")
-    await lander.close()
+    await work_landing.close()
     assert project.repo.git("status", "--porcelain") == ""
 
 
@@ -98,10 +98,10 @@ async def test_files_left_half_written_by_a_killed_git_are_restored(project: Pro
     assert (project.repo.path / "early.py").exists()
     assert project.tip() == project.repo.base
     (project.folder / "go").touch()
-    lander = Lander(project.folder / "landing", project.folder / "state")
-    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+    work_landing = WorkLanding(project.folder / "landing", project.folder / "state")
+    assert await work_landing.land(project.accepted_work("bd-1", commit)) == Landed(
         commit, "fast_forward"
     )
-    await lander.close()
+    await work_landing.close()
     assert project.repo.git("status", "--porcelain") == ""
     assert (project.repo.path / "late.slow").read_text() == "y = 1\n"

@@ -11,7 +11,7 @@ import pytest
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.lander import Landed, Lander
+from shiftboss.orchestrator.landing.work_landing import Landed, WorkLanding
 from tests.e2e.worktrees.worktree_fixtures import Project
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
@@ -28,7 +28,7 @@ def _lock(project: Project, name: str, age: float) -> Path:
 
 
 async def test_stale_locks_on_private_refs_do_not_block_a_landing(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     project.repo.commit("moved", {"README.md": "# Moved\n"})
@@ -36,7 +36,7 @@ async def test_stale_locks_on_private_refs_do_not_block_a_landing(
     locks = [_lock(project, name, 60) for name in ours]
     users = _lock(project, "refs/heads/mine", 60)
     work = project.accepted_work("bd-1", commit, _PASSES, branch="shiftboss/bd-1")
-    assert await lander.land(work) == Landed(project.tip(), "merge")
+    assert await work_landing.land(work) == Landed(project.tip(), "merge")
     assert not any(lock.exists() for lock in locks)
     assert users.exists()
     assert "shiftboss/bd-1" not in project.repo.git("branch")
@@ -45,7 +45,7 @@ async def test_stale_locks_on_private_refs_do_not_block_a_landing(
 
 @pytest.mark.parametrize("name", ["refs/shiftboss/landing/bd-1", "packed-refs"])
 async def test_work_lands_even_if_the_clean_up_fails(
-    project: Project, lander: Lander, name: str
+    project: Project, work_landing: WorkLanding, name: str
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     # Left by a process that was killed before its clean-up.
@@ -53,14 +53,16 @@ async def test_work_lands_even_if_the_clean_up_fails(
     lock = _lock(project, name, 0)
     work = project.accepted_work("bd-1", commit, branch="shiftboss/bd-1")
     began = time.monotonic()
-    assert await lander.land(work) == Landed(commit, "fast_forward")
+    assert await work_landing.land(work) == Landed(commit, "fast_forward")
     assert time.monotonic() - began < 15
     assert lock.exists()
     assert project.refs("refs/shiftboss/landing") == {"refs/shiftboss/landing/bd-1": commit}
     lock.unlink()
     # The next landing cleans up.
     two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"}, commit)
-    assert await lander.land(project.accepted_work("bd-2", two)) == Landed(two, "fast_forward")
+    assert await work_landing.land(project.accepted_work("bd-2", two)) == Landed(
+        two, "fast_forward"
+    )
     assert project.refs("refs/shiftboss/landing") == {}
 
 
@@ -81,12 +83,12 @@ async def test_an_error_names_a_lock_that_persists(project: Project, name: str) 
     assert lock.exists()
 
 
-async def test_a_locked_target_is_an_error(project: Project, lander: Lander) -> None:
+async def test_a_locked_target_is_an_error(project: Project, work_landing: WorkLanding) -> None:
     project.repo.git("checkout", "--quiet", "--detach")
     lock = _lock(project, "refs/heads/main", 60)
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     with pytest.raises(TreeUnavailable, match=f"rm {lock}"):
-        await lander.land(project.accepted_work("bd-1", commit))
+        await work_landing.land(project.accepted_work("bd-1", commit))
     assert project.tip() == project.repo.base
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.lander import Landed, Lander, LandingRefused
 from shiftboss.orchestrator.landing.target_branch import TargetBranch
+from shiftboss.orchestrator.landing.work_landing import Landed, LandingRefused, WorkLanding
 from tests.e2e.worktrees.worktree_fixtures import Project, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 @pytest.mark.parametrize("moved", [False, True])
 async def test_a_replaced_commit_lands_as_it_was_verified(
-    project: Project, lander: Lander, moved: bool
+    project: Project, work_landing: WorkLanding, moved: bool
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     other = project.work("bd-2", {"src/auth/one.py": "evil\n", "src/auth/two.py": "evil\n"})
     if moved:
         project.repo.commit("moved", {"README.md": "# Moved\n"})
     project.repo.git("replace", commit, other)
-    outcome = await lander.land(project.accepted_work("bd-1", commit))
+    outcome = await work_landing.land(project.accepted_work("bd-1", commit))
     assert isinstance(outcome, Landed)
     project.repo.git("replace", "--delete", commit)
     assert project.text("main", "src/auth/one.py") == "x = 1"
@@ -34,14 +34,14 @@ async def test_a_replaced_commit_lands_as_it_was_verified(
 
 
 async def test_a_grafted_history_does_not_drop_landed_work(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
-    assert isinstance(await lander.land(project.accepted_work("bd-1", one)), Landed)
+    assert isinstance(await work_landing.land(project.accepted_work("bd-1", one)), Landed)
     grafts = project.repo.path / ".git" / "info" / "grafts"
     grafts.write_text(f"{two} {one}\n")
-    outcome = await lander.land(project.accepted_work("bd-2", two))
+    outcome = await work_landing.land(project.accepted_work("bd-2", two))
     grafts.unlink()
     assert outcome == Landed(project.tip(), "merge")
     assert project.text("main", "src/auth/one.py") == "x = 1"
@@ -77,7 +77,7 @@ async def test_a_branch_is_never_moved_to_a_commit_that_lacks_some_of_its_own(
     ],
 )
 async def test_an_agents_git_settings_do_not_redirect_files(
-    project: Project, lander: Lander, settings: dict[str, str]
+    project: Project, work_landing: WorkLanding, settings: dict[str, str]
 ) -> None:
     elsewhere = project.folder / "elsewhere"
     elsewhere.mkdir()
@@ -88,7 +88,7 @@ async def test_an_agents_git_settings_do_not_redirect_files(
         done = run_in(worktree.path, "git", "config", name, value.format(folder=project.folder))
         assert done.returncode == 0
     for name, commit in (("bd-1", one), ("bd-2", two)):
-        outcome = await lander.land(
+        outcome = await work_landing.land(
             project.accepted_work(name, commit, "Command passes: test -d src")
         )
         assert isinstance(outcome, Landed)
@@ -106,11 +106,13 @@ async def test_an_agents_git_settings_do_not_redirect_files(
     await project.worktrees.close()
 
 
-async def test_a_repository_turned_bare_gets_no_files(project: Project, lander: Lander) -> None:
+async def test_a_repository_turned_bare_gets_no_files(
+    project: Project, work_landing: WorkLanding
+) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     project.repo.git("config", "core.bare", "true")
     run_in(project.repo.path, "rm", "-r", "src", "tests", "README.md")
-    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+    assert await work_landing.land(project.accepted_work("bd-1", commit)) == Landed(
         commit, "fast_forward"
     )
     assert project.tip() == commit
@@ -119,7 +121,7 @@ async def test_a_repository_turned_bare_gets_no_files(project: Project, lander: 
 
 @pytest.mark.parametrize("kind", ["separate", "submodule"])
 async def test_a_checkout_with_its_git_folder_elsewhere_is_updated(
-    project: Project, lander: Lander, kind: str
+    project: Project, work_landing: WorkLanding, kind: str
 ) -> None:
     store = project.folder / "store" / "repo"
     store.parent.mkdir()
@@ -128,7 +130,7 @@ async def test_a_checkout_with_its_git_folder_elsewhere_is_updated(
         project.repo.git("config", "core.worktree", "../../repo")
         assert list(await GitRepo(store).checkouts_by_branch()) == ["main"]
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+    assert await work_landing.land(project.accepted_work("bd-1", commit)) == Landed(
         commit, "fast_forward"
     )
     assert (project.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
@@ -136,13 +138,13 @@ async def test_a_checkout_with_its_git_folder_elsewhere_is_updated(
 
 
 async def test_a_branch_that_is_a_symbolic_ref_to_the_target_is_refused(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     base = project.repo.base
     tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
     project.repo.git("symbolic-ref", "refs/heads/shiftboss/bd-1", "refs/heads/main")
     work = project.accepted_work("bd-1", tip, branch="shiftboss/bd-1")
-    outcome = await lander.land(work)
+    outcome = await work_landing.land(work)
     assert isinstance(outcome, LandingRefused)
     assert "symbolic ref to refs/heads/main" in outcome.reason
     assert "symbolic-ref --delete" in outcome.hint
@@ -154,11 +156,15 @@ async def test_a_branch_that_is_a_symbolic_ref_to_the_target_is_refused(
     assert project.registered() == []
 
 
-async def test_a_symbolic_private_ref_moves_no_branch(project: Project, lander: Lander) -> None:
+async def test_a_symbolic_private_ref_moves_no_branch(
+    project: Project, work_landing: WorkLanding
+) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
     project.repo.git("symbolic-ref", "refs/shiftboss/landing/bd-1", "refs/heads/main")
-    outcome = await lander.land(project.accepted_work("bd-1", commit, "Command passes: false"))
+    outcome = await work_landing.land(
+        project.accepted_work("bd-1", commit, "Command passes: false")
+    )
     assert isinstance(outcome, LandingRefused)
     assert outcome.check == "Command passes: false"
     assert project.tip() == tip
@@ -166,7 +172,7 @@ async def test_a_symbolic_private_ref_moves_no_branch(project: Project, lander: 
 
 
 async def test_files_that_differ_from_the_target_cause_a_warning(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     (project.repo.path / ".git" / "info").mkdir(exist_ok=True)
     (project.repo.path / ".git" / "info" / "attributes").write_text("*.py filter=odd\n")
@@ -180,7 +186,7 @@ async def test_files_that_differ_from_the_target_cause_a_warning(
     (project.repo.path / "src/lib/jwt.py").write_text("mine\n")
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     project.repo.git("checkout", "--quiet", "README.md")
-    outcome = await lander.land(project.accepted_work("bd-1", commit))
+    outcome = await work_landing.land(project.accepted_work("bd-1", commit))
     assert isinstance(outcome, Landed)
     assert "README.md" in outcome.warning
     assert str(project.repo.path) in outcome.warning

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from shiftboss.evidence.mirror.repository import Repository
-from shiftboss.orchestrator.landing.lander import (
+from shiftboss.orchestrator.landing.work_landing import (
     AcceptedWork,
     Landed,
     LandedWork,
-    Lander,
     LandingConflict,
     LandingRefused,
+    WorkLanding,
 )
 from tests.e2e.worktrees.worktree_fixtures import Project
 
@@ -32,13 +32,13 @@ def subjects(project: Project) -> list[str]:
 
 
 async def test_a_task_becomes_one_commit_that_names_its_work(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     """A refused commit below the verified one does not reach the target."""
     refused = project.work("refused", {"src/auth/one.py": "x = 'refused'\n"})
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"}, base=refused)
     work = squash(project, "bd-1", commit)
-    landed = await lander.land(work)
+    landed = await work_landing.land(work)
     assert landed == Landed(project.tip(), "squash")
     assert subjects(project) == ["the work of bd-1"]
     assert project.repo.git("rev-parse", "main^{tree}") == project.repo.git(
@@ -54,92 +54,94 @@ async def test_a_task_becomes_one_commit_that_names_its_work(
     assert project.repo.git("branch", "--list", "shiftboss/bd-1") == ""
     assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
     project.repo.commit("more", {"README.md": "# More\n"})
-    assert await lander.land(work) == Landed(landed.commit, "already")
+    assert await work_landing.land(work) == Landed(landed.commit, "already")
 
 
 async def test_work_on_top_of_squashed_work_lands_without_a_conflict(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     """It was built before the other work landed, and changes the same lines."""
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/auth/one.py": "x = 2\n"}, base=one)
     for bead_id, commit in (("bd-1", one), ("bd-2", two)):
-        assert isinstance(await lander.land(squash(project, bead_id, commit)), Landed)
+        assert isinstance(await work_landing.land(squash(project, bead_id, commit)), Landed)
     assert subjects(project) == ["the work of bd-2", "the work of bd-1"]
     assert project.text("main", "src/auth/one.py") == "x = 2"
 
 
 async def test_the_squash_of_a_merge_task_contains_the_work_that_conflicted(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/auth/one.py": "x = 2\n"})
-    await lander.land(squash(project, "bd-1", one))
-    assert isinstance(await lander.land(squash(project, "bd-2", two)), LandingConflict)
+    await work_landing.land(squash(project, "bd-1", one))
+    assert isinstance(await work_landing.land(squash(project, "bd-2", two)), LandingConflict)
     tree = project.repo.git("rev-parse", f"{two}^{{tree}}")
     merge = project.repo.git(
         "commit-tree", tree, "-p", project.tip(), "-p", two, "-m", "Merge both"
     )
-    landed = await lander.land(squash(project, "bd-2-merge-1", merge, branch=None))
+    landed = await work_landing.land(squash(project, "bd-2-merge-1", merge, branch=None))
     assert isinstance(landed, Landed)
     work = squash(project, "bd-2", two, landed=[LandedWork(merge, "bd-2-merge-1", None)])
-    assert await lander.land(work) == Landed(landed.commit, "already")
+    assert await work_landing.land(work) == Landed(landed.commit, "already")
     assert subjects(project) == ["the work of bd-2-merge-1", "the work of bd-1"]
     place = (project.repo.path, "main", two)
-    assert await lander.has_landed(*place, "squash", [merge])
-    assert not await lander.has_landed(*place, "squash"), "the merge was not accepted"
+    assert await work_landing.has_landed(*place, "squash", [merge])
+    assert not await work_landing.has_landed(*place, "squash"), "the merge was not accepted"
 
 
 async def test_a_squash_that_was_removed_from_the_target_lands_again(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     work = squash(project, "bd-1", commit)
-    await lander.land(work)
+    await work_landing.land(work)
     place = (project.repo.path, "main", commit)
-    assert await lander.has_landed(*place, "squash")
-    assert not await lander.has_landed(*place, "merge"), "messages count only for squashes"
+    assert await work_landing.has_landed(*place, "squash")
+    assert not await work_landing.has_landed(*place, "merge"), "messages count only for squashes"
     project.repo.git("reset", "--quiet", "--hard", project.repo.base)
-    assert not await lander.has_landed(*place, "squash")
-    assert isinstance(await lander.land(work), Landed)
+    assert not await work_landing.has_landed(*place, "squash")
+    assert isinstance(await work_landing.land(work), Landed)
     assert subjects(project) == ["the work of bd-1"]
 
 
-async def test_a_squash_that_breaks_a_test_does_not_land(project: Project, lander: Lander) -> None:
+async def test_a_squash_that_breaks_a_test_does_not_land(
+    project: Project, work_landing: WorkLanding
+) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
-    await lander.land(squash(project, "bd-1", one))
+    await work_landing.land(squash(project, "bd-1", one))
     criterion = "Command passes: test ! -e src/auth/one.py"
-    outcome = await lander.land(squash(project, "bd-2", two, criterion))
+    outcome = await work_landing.land(squash(project, "bd-2", two, criterion))
     assert isinstance(outcome, LandingRefused)
     assert subjects(project) == ["the work of bd-1"]
 
 
 async def test_the_verified_commit_is_kept_even_if_the_first_run_was_killed_after_it_landed(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     """Its receipt names it, and git would collect it."""
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     work = squash(project, "bd-1", commit, branch=None)
-    landed = await lander.land(work)
+    landed = await work_landing.land(work)
     project.repo.git("update-ref", "-d", "refs/shiftboss/squashed/s/bd-1")
-    assert await lander.land(work) == Landed(landed.commit, "already")  # type: ignore[union-attr]
+    assert await work_landing.land(work) == Landed(landed.commit, "already")  # type: ignore[union-attr]
     assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
 
 
 async def test_the_verified_commit_is_kept_before_the_target_moves(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     (project.repo.path / "src/auth").mkdir(parents=True, exist_ok=True)
     (project.repo.path / "src/auth/one.py").write_text("in the way\n")
-    assert isinstance(await lander.land(squash(project, "bd-1", commit)), LandingRefused)
+    assert isinstance(await work_landing.land(squash(project, "bd-1", commit)), LandingRefused)
     assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
 
 
 @pytest.mark.parametrize("named", ["first", "second"])
 async def test_a_message_that_lies_about_squashed_work_drops_nothing(
-    project: Project, lander: Lander, named: str
+    project: Project, work_landing: WorkLanding, named: str
 ) -> None:
     """A task that lands by a merge writes the messages of its commits itself."""
     commits = {"first": project.work("bd-1", {"src/auth/one.py": "x = 1\n"})}
@@ -149,15 +151,15 @@ async def test_a_message_that_lies_about_squashed_work_drops_nothing(
         *("commit-tree", f"{liar}^{{tree}}", "-p", project.repo.base),
         *("-m", f"Three\n\nShiftboss-Commit: {commits[named]}"),
     )
-    assert isinstance(await lander.land(project.accepted_work("bd-3", lie)), Landed)
-    outcome = await lander.land(squash(project, "bd-2", commits["second"]))
+    assert isinstance(await work_landing.land(project.accepted_work("bd-3", lie)), Landed)
+    outcome = await work_landing.land(squash(project, "bd-2", commits["second"]))
     assert outcome == Landed(project.tip(), "squash")
     assert project.text("main", "src/auth/one.py") == "x = 1"
     assert project.text("main", "src/auth/two.py") == "y = 1"
 
 
 async def test_a_squash_on_a_side_branch_of_the_target_does_not_count(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     """The merge of that branch may have dropped its content."""
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
@@ -166,12 +168,12 @@ async def test_a_squash_on_a_side_branch_of_the_target_does_not_count(
         *("-m", f"One\n\nShiftboss-Commit: {commit}"),
     )
     project.repo.git("merge", "--quiet", "-s", "ours", "--no-ff", "-m", "Merge", side)
-    assert isinstance(await lander.land(squash(project, "bd-1", commit)), Landed)
+    assert isinstance(await work_landing.land(squash(project, "bd-1", commit)), Landed)
     assert project.text("main", "src/auth/one.py") == "x = 1"
 
 
 async def test_stacked_squashes_are_found_again_when_the_target_has_moved_on(
-    project: Project, lander: Lander
+    project: Project, work_landing: WorkLanding
 ) -> None:
     """The content of each depends on the squashes below it and on the commits of other people."""
     works = []
@@ -182,11 +184,11 @@ async def test_stacked_squashes_are_found_again_when_the_target_has_moved_on(
     landed = []
     for number, work in enumerate(works):
         project.repo.commit("of a person", {f"notes-{number}.md": "# Notes\n"})
-        landed.append(await lander.land(work))
+        landed.append(await work_landing.land(work))
     project.repo.commit("more", {"README.md": "# More\n"})
     for work, first in zip(works, landed, strict=True):
         assert isinstance(first, Landed)
-        assert await lander.land(work) == Landed(first.commit, "already")
+        assert await work_landing.land(work) == Landed(first.commit, "already")
         assert await Repository().is_squash_of(
             str(project.repo.path), first.commit, work.commit, [work.commit], "main"
         ), "the server agrees"

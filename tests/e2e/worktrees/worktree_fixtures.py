@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
-from shiftboss.orchestrator.landing.lander import AcceptedWork
+from shiftboss.orchestrator.landing.work_landing import AcceptedWork
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoffs import VerificationPolicy

@@ -18,7 +18,7 @@ from shiftboss.rules.claims.canaries.judgement import (
 from shiftboss.rules.claims.canaries.sabotage import Sabotage
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import CaseOutcome, ReportedTest, RunReport
 
 pytestmark = pytest.mark.requirement("OWN-13")
 

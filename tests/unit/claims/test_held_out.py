@@ -24,7 +24,7 @@ from shiftboss.rules.claims.held_out import (
     judge_held_out,
 )
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome
 
 pytestmark = pytest.mark.requirement("OWN-14")

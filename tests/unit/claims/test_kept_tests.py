@@ -327,9 +327,9 @@ def test_files_that_can_have_tests(path: str, kind: str | None) -> None:
 )
 def test_hostile_text_is_scanned_in_reasonable_time(path: str, unit: str) -> None:
     text = unit * (300_000 // len(unit))
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     lost_tests([FileRevision(path, text, text)])
-    assert time.perf_counter() - started_at < 60
+    assert time.process_time() - started_at < 60
 
 
 def test_threads_can_parse_python_at_once(request: pytest.FixtureRequest) -> None:

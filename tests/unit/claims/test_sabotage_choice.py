@@ -20,7 +20,7 @@ from shiftboss.rules.claims.canaries.sabotage import (
 )
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.printed import printed_report
+from shiftboss.rules.claims.test_runs.test_output import printed_report
 
 pytestmark = pytest.mark.requirement("OWN-13")
 

@@ -394,9 +394,9 @@ def test_many_classes_that_inherit_cost_little(bases: str, found: int) -> None:
     [" assert x == 1\n" * 4_000, " for a, b in ROWS:\n" + "  assert a == b\n" * 4_000],
 )
 def test_a_python_file_that_is_written_to_waste_time_does_not(body: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     sabotages("test_it.py", f"ROWS = [(1, 2)]\ndef test_it():\n{body}")
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 FILE = '''\

@@ -15,13 +15,12 @@ from shiftboss.rules.claims.test_runs.judgement import (
     judge_base_tests,
     judge_run,
 )
-from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import (
     PARTS_MAX,
     REPORT_BYTES_MAX,
     read_report,
 )
-from shiftboss.rules.claims.test_runs.reported import (
+from shiftboss.rules.claims.test_runs.run_report import (
     CaseOutcome,
     ReportedTest,
     RunReport,
@@ -29,7 +28,8 @@ from shiftboss.rules.claims.test_runs.reported import (
 )
 from shiftboss.rules.claims.test_runs.runners import ReportFormat, RunnerName, reporting_command
 from shiftboss.rules.claims.test_runs.summaries import count_tests
-from shiftboss.rules.claims.test_runs.unreported import unexplained_tests
+from shiftboss.rules.claims.test_runs.test_output import printed_report
+from shiftboss.rules.claims.test_runs.unexplained_tests import unexplained_tests
 
 pytestmark = [pytest.mark.requirement("OWN-13"), pytest.mark.requirement("HO-05")]
 

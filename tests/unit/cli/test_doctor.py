@@ -252,7 +252,7 @@ def test_a_claim_that_takes_long_is_reported(
 
 
 def test_a_claim_that_no_verifier_can_look_at_is_a_problem_at_once() -> None:
-    why = "no verifier can look at it: v: There is no folder /work"
+    why = "no verifier can verify it: v: There is no folder /work"
     finding = only(judge_claims([open_claim(0, why, escalated_at=NOW)], [{"name": "v"}], NOW))
     assert finding.level == "problem"
     assert finding.message == f"claim 2 of bd-1 in s is stuck: {why}"

@@ -58,7 +58,7 @@ def test_a_deployment_that_is_well_has_no_warnings() -> None:
         ({"credentials": ["FORGE_TOKEN is not set"]}, "credentials", "problem", "FORGE_TOKEN"),
         (
             {"servers": [SERVER | {"verifies": False}]},
-            *("verifiers", "warning", "nobody verifies"),
+            *("verifiers", "warning", "claims are not verified"),
         ),
     ],
     ids=["reason", "difference", "leader", "clock", "disk", "credentials", "verifiers"],

@@ -75,4 +75,4 @@ async def test_events_missed_while_the_database_was_down_arrive_when_it_is_back(
     story.hub.publish([story.happens(5)])
     gone.set()
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(reading, 10)
+        await asyncio.wait_for(reading, 30)

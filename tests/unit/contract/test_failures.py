@@ -124,11 +124,11 @@ def test_the_policy_takes_precedence_over_everything() -> None:
 
 
 def test_a_long_text_is_classified_quickly_by_its_ends() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert classify(None, "x" * 5_000_000 + " 502 Bad Gateway", POLICY) == "transient"
     assert classify(None, "secret " * 500_000, POLICY) == "recoverable"
     assert find_denial("requested permissions to write " * 100_000) is None
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_transient_failures_are_retried_with_a_doubling_delay() -> None:

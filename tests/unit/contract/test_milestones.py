@@ -227,13 +227,13 @@ def test_only_a_line_that_begins_with_a_milestone_is_a_report() -> None:
     ],
 )
 def test_odd_lines_are_parsed_quickly(line: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(20):
         try:
             parse_line(line)
         except InvalidRequest:
             pass
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 TEXTS = st.text(min_size=1, max_size=60) | st.text('-"[]: #,ab', min_size=1, max_size=30)

@@ -310,12 +310,12 @@ def test_yaml_bombs_and_self_references_are_rejected_quickly() -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(
         f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 30)
     )
-    began = time.monotonic()
+    began = time.process_time()
     assert "must have at most" in only_problem(bomb)
     assert "nested too deeply" in only_problem("a: " + "[" * 3_000)
     assert any("refers to itself" in problem for problem in problems("repos: &r\n  a: *r\n"))
     assert "must have at most" in only_problem("#" * 1_000_001)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 @given(st.text(alphabet=string.printable + "é\u2028", max_size=200))

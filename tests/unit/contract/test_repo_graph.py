@@ -10,19 +10,8 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.rules.contract.repo_graph import Blocker, RepoGraph, find_cycles
+from tests.document_repos import CAN_PARALLEL, CANNOT_PARALLEL, DEPENDS_ON
 
-DEPENDS_ON = {
-    "acdc-core": [],
-    "alphavm": ["acdc-core"],
-    "deltavm": ["acdc-core"],
-    "adnet": ["alphavm", "deltavm", "acdc-core"],
-    "alphaos": ["alphavm", "acdc-core"],
-    "deltaos": ["deltavm", "acdc-core"],
-    "ac-dc": ["adnet"],
-    "adl": ["acdc-core"],
-    "adl-examples": ["adl"],
-    "sdk": [],
-}
 DEPENDENTS = {
     "acdc-core": ["alphavm", "deltavm", "adnet", "alphaos", "deltaos", "adl"],
     "alphavm": ["adnet", "alphaos"],
@@ -35,23 +24,6 @@ DEPENDENTS = {
     "adl-examples": [],
     "sdk": [],
 }
-CAN_PARALLEL = [
-    ("alphavm", "deltavm"),
-    ("alphavm", "adl"),
-    ("deltavm", "adl"),
-    ("alphaos", "deltaos"),
-    *[("sdk", other) for other in DEPENDS_ON if other != "sdk"],
-]
-CANNOT_PARALLEL = [
-    ("alphavm", "adnet"),
-    ("alphavm", "alphaos"),
-    ("deltavm", "adnet"),
-    ("deltavm", "deltaos"),
-    ("acdc-core", "alphavm"),
-    ("acdc-core", "deltavm"),
-    ("adnet", "ac-dc"),
-]
-
 GRAPH = RepoGraph(DEPENDS_ON)
 
 
@@ -186,7 +158,7 @@ def test_blockers_among_a_thousand_repos_are_found_in_under_a_millisecond(chain:
     active = [f"r{place}" for place in range(0, 1000, 20)]
     best = float("inf")
     for place in range(0, 1000, 50):
-        began = time.perf_counter()
+        began = time.process_time()
         graph.blockers(f"r{place + 5}", active, chain=chain)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     assert best < 0.0005

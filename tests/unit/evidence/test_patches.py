@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.evidence.mirror.patches import parse_patch
+from shiftboss.evidence.mirror.diffs import parse_patch
 
 pytestmark = pytest.mark.requirement("OWN-04")
 

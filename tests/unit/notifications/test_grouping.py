@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.notifications.grouping import DIGEST_FROM, DIGEST_MAX, new_message, next_group
+from shiftboss.rules.notifications.schedule import DIGEST_FROM, DIGEST_MAX, new_message, next_group
 from tests.unit.notifications.samples import letter
 
 pytestmark = pytest.mark.requirement("OWN-20")

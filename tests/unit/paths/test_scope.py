@@ -135,20 +135,20 @@ def test_only_a_plain_path_names_a_file_exactly() -> None:
 
 def test_no_pattern_takes_exponential_time() -> None:
     patterns = ["*a" * 40 + "*b", "**/a/" * 20 + "b", "/".join(["**", "a*a"] * 20) + "/b"]
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     scope = Scope(patterns)
     for path in ("a" * 240, "a/" * 110 + "a", "aa/" * 80 + "x"):
         assert not scope.covers(path)
-    assert time.perf_counter() - started_at < 20
+    assert time.process_time() - started_at < 20
 
 
 def test_matching_five_hundred_paths_against_two_thousand_patterns_is_fast() -> None:
     scope = Scope([f"src/p{n}/*.py" for n in range(1000)] + [f"lib/f{n}.py" for n in range(1000)])
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     covered = sum(scope.covers(f"src/p{n}/deep/x.py") for n in range(250))
     covered += sum(scope.covers(f"lib/f{n}.py") for n in range(250))
     assert covered == 250
-    assert time.perf_counter() - started_at < 20
+    assert time.process_time() - started_at < 20
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_every_overlapping_pattern_is_named_as_written() -> None:
 def test_two_long_lists_of_files_are_compared_quickly() -> None:
     left = [f"src/a{n}.py" for n in range(2000)]
     right = [f"src/b{n}.py" for n in range(1999)] + ["src/a7.py"]
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     assert [overlap.left for overlap in overlaps(left, right)] == ["src/a7.py"]
-    assert time.perf_counter() - started_at < 20
+    assert time.process_time() - started_at < 20
 
 
 def test_patterns_that_begin_or_end_differently_are_not_searched() -> None:

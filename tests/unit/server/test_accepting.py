@@ -34,7 +34,7 @@ async def greetings() -> list[bytes]:
     for _ in range(2):
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 heard.append(await reader.read())
         except ConnectionError:
             heard.append(b"")

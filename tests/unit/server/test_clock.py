@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 import shiftboss
 from shiftboss.coordinator.clock import ServerClock
-from shiftboss.coordinator.duties.standstill import LATE_SECONDS, TICK_SECONDS, StandstillWatch
+from shiftboss.coordinator.duties.suspend_detection import (
+    LATE_SECONDS,
+    TICK_SECONDS,
+    SuspendDetector,
+)
 
 START_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -132,7 +136,7 @@ def test_a_wall_clock_that_was_set_is_logged_once(caplog: pytest.LogCaptureFixtu
 class Ticking:
     def __init__(self) -> None:
         self.now = 100.0
-        self.watch = StandstillWatch(lambda: self.now)
+        self.watch = SuspendDetector(lambda: self.now)
 
     def passes(self, seconds: float) -> None:
         while seconds > 0:

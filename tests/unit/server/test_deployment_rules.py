@@ -16,8 +16,8 @@ from shiftboss.rules.deployment.servers import (
     is_living,
     polling_at,
     token_mark,
+    work_together,
 )
-from shiftboss.rules.deployment.versions import work_together
 
 pytestmark = pytest.mark.requirement("OWN-05")
 

@@ -23,8 +23,8 @@ _VARIABLES: Final = {
 # Set if Shiftboss itself was started from a session of Claude Code. With them the agent would take
 # itself for a part of that session.
 _OUTER_SESSION: Final = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
-# Allowed without asking, because there is nobody to ask. The permission mode `bypassPermissions`
-# is not an alternative: Claude Code refuses to start with it as root.
+# Allowed without asking, because no person is there to answer. The permission mode
+# `bypassPermissions` is not an alternative: Claude Code refuses to start with it as root.
 _ALLOWED_TOOLS: Final = (
     "Bash",
     "Edit",
@@ -45,10 +45,10 @@ _ALLOWED_TOOLS: Final = (
 def launch_claude(
     workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
 ) -> Launch:
-    """The user's settings are read, because the login may be in them; the only MCP server is ours.
-    Settings of the command line take precedence over those of the work tree, so a work tree cannot
-    turn the hooks off. The session is kept, so that a person can continue it (`attach`); the lists
-    of Claude Code do not show sessions that were not interactive."""
+    """The user's settings are read, because the login may be in them; the only MCP server is
+    Shiftboss's. Settings of the command line take precedence over those of the work tree, so a work
+    tree cannot turn the hooks off. The session is kept, so that a person can continue it
+    (`attach`); the lists of Claude Code do not show sessions that were not interactive."""
     mcp_file = write_settings(workspace.scratch / "claude-mcp.json", _mcp_servers(workspace))
     settings_file = write_settings(workspace.scratch / "claude-settings.json", _settings(workspace))
     chosen_model = model or settings.model

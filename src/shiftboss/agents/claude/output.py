@@ -1,4 +1,4 @@
-"""What Claude Code prints with `--print --output-format stream-json --verbose`."""
+"""Reads the output of Claude Code with `--print --output-format stream-json --verbose`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial
 
-# What Claude Code puts in front of the reason of a hook.
+# Claude Code puts this in front of the reason of a hook.
 _HOOK_PREFIX: Final = re.compile(
     r"PreToolUse:\S{1,200} hook (?:blocking )?error:? ?(?:\[.*?\]: ?)?"
 )

@@ -31,7 +31,7 @@ _SETTINGS: Final[dict[str, Any]] = {
     "history.persistence": "none",
     "notify": [],
     "features.hooks": True,  # even if the settings of the work tree turn them off
-    # Tools of the account that the user is logged in with; a worker gets ours only.
+    # Tools of the account that the user is logged in with; a worker gets only Shiftboss's.
     "features.apps": False,
 }
 

@@ -1,4 +1,4 @@
-"""What Codex prints with `exec --json`, with its error output mixed in."""
+"""Reads the output of Codex with `exec --json`, with its error output mixed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Gemini CLI prints with `--output-format stream-json`."""
+"""Reads the output of Gemini CLI with `--output-format stream-json`."""
 
 from __future__ import annotations
 

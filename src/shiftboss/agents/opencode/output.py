@@ -1,4 +1,4 @@
-"""What opencode prints with `run --format json`, with the lines of our own plugin among it."""
+"""Reads the output of opencode with `run --format json`, including the lines of our plugin."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the commands share: the client, the frame of a command, options, output, tokens."""
+"""Shared by the commands: the client, the frame of a command, options, output, tokens."""

@@ -102,7 +102,7 @@ class Client:
     """Requests to the server. Each opens a connection of its own: a command makes one or two.
 
     `address` may name several servers on one database: a request that fails at one of them goes to
-    the next. `looked_in`: nobody named the address, and this folder did not lead to a server.
+    the next. `looked_in`: the address was not given, and this folder did not lead to a server.
     `operators`: the file with the operator's token, for a hint.
     """
 

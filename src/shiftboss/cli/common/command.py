@@ -132,7 +132,7 @@ class ServerSession:
         return self._target.looked_in is None
 
     def not_running(self, swarm_id: str) -> str | None:
-        """What to say instead of an effect on workers: without a server there are none."""
+        """Printed instead of the effect on workers: without a server there are none."""
         if not self.is_offline:
             return None
         status = parse_answer(self.client.get(swarm_path(swarm_id, "status")), "swarm_id")

@@ -17,7 +17,7 @@ from shiftboss.system.state_folder import read_server_file
 
 
 class Target(NamedTuple):
-    """What answers a command: the server at `address` or, if there is none, the `database`.
+    """The target of a command: the server at `address` or, if there is none, the `database`.
 
     `state` is the state folder that led to it. None: the address was given, or is the default one;
     then `looked_in` is the folder that led nowhere.

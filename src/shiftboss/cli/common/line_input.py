@@ -49,7 +49,7 @@ class TypedLine:
 
 
 class KeyInput:
-    """Calls `on_keys`, from a thread, with what is typed between `start` and `stop`."""
+    """Calls `on_keys`, from a thread, with the keys typed between `start` and `stop`."""
 
     def __init__(self, on_keys: Callable[[bytes], None]) -> None:
         self._on_keys = on_keys

@@ -25,7 +25,7 @@ __all__ = [
     "show",
 ]
 
-# Wider than any line: what goes to a file or a pipe is neither wrapped nor cut off.
+# Wider than any line: output to a file or a pipe is neither wrapped nor cut off.
 _PIPE_COLUMNS: Final = 100_000
 _TRAILING_SPACES: Final = re.compile(r" +$", re.MULTILINE)
 

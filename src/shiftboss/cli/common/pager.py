@@ -14,7 +14,7 @@ _DEFAULT: Final = "less"
 _NONE: Final = ("", "cat")
 _OFF: Final = ("false", "no", "off", "0")
 _ON: Final = ("true", "yes", "on", "1")
-# What git sets for its pagers: less ends at once if everything fits, and shows colours.
+# Git's own settings for pagers: less ends at once if everything fits, and shows colours.
 _VARIABLES: Final = {"LESS": "FRX", "LV": "-c"}
 
 

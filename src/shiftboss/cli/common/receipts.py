@@ -74,7 +74,7 @@ async def _read_note(name: str) -> tuple[str, bytes]:
 
 
 def proven_by_file(content: bytes, pem: str) -> list[dict[str, Any]]:
-    """What a file proves: a receipt, or an envelope of one."""
+    """The receipt in a file, plain or in an envelope, once it has been verified."""
     # Imported late: only this command needs cryptography.
     from shiftboss.evidence import attestations
     from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
@@ -95,7 +95,7 @@ def proven_by_file(content: bytes, pem: str) -> list[dict[str, Any]]:
 
 
 def proven_by_note(content: bytes, commit: str, pem: str) -> list[dict[str, Any]]:
-    """What the note of a commit proves."""
+    """The receipt in the note of a commit, once it has been verified."""
     from shiftboss.evidence.attestations import verify_note
 
     return [

@@ -126,7 +126,8 @@ def operator_token_from_environment() -> str | None:
 
 
 class ServerSecrets(NamedTuple):
-    """What a run sends to its server. `database` is an address with a password, or None."""
+    """The secrets that a run sends to its server. `database` is an address with a password, or
+    None."""
 
     operator_token: str
     environment: dict[str, str]

@@ -33,7 +33,7 @@ def _state(status: str) -> Text:
 
 
 def effective_status(task: Members) -> str:
-    """What a person calls it: the status alone does not tell what waits for somebody."""
+    """The status in words for people: the status alone does not say who has to act."""
     if task.get("landed_commit"):
         return "landed"
     status, hold = str(task["status"]), task.get("hold")

@@ -54,7 +54,7 @@ def deployment_lines(answer: Members) -> Iterator[str]:
 
 
 def difference_line(ready: Members) -> str | None:
-    """One line for `status`, if the servers need somebody's attention."""
+    """One line for `status`, if the servers need attention."""
     problems = [
         each for name in ("reasons", "warnings", "differences") for each in ready.get(name, ())
     ]
@@ -66,7 +66,7 @@ def difference_line(ready: Members) -> str | None:
 
 
 def warning_lines(ready: Members) -> Iterator[str]:
-    """One line each for `status`: what does not keep the server from its work."""
+    """One line each for `status`: problems that do not stop the server."""
     for warning in ready.get("warnings") or ():
         yield f"{warning['name']}: {warning['detail']}; details: {warning['todo']}"
 

@@ -54,15 +54,15 @@ BUS_SENTENCES: Final = {
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} got the answer: {answer}",
-    "questions_withdrawn": "nobody waits for an answer about {bead_id} anymore",
+    "questions_withdrawn": "the questions about {bead_id} were withdrawn",
     "answer_delivered": "{worker} has read the answer to question {question_id}",
     "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
     "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",
     "contract_disputed": "{worker} disputes the contract of {bead_id} as {kind}: {reason}",
     "claim_made": "{worker} claims that {bead_id} is done, claim {claim_id}",
     "claim_passed": "{verifier} cannot verify claim {claim_id} of {bead_id}: {reason}",
-    "claim_escalated": "nobody can verify claim {claim_id} of {bead_id}: {reason}",
-    "claim_retried": "verifiers may look at claim {claim_id} of {bead_id} again",
+    "claim_escalated": "no verifier can verify claim {claim_id} of {bead_id}: {reason}",
+    "claim_retried": "verifiers may try claim {claim_id} of {bead_id} again",
     "claim_accepted": "claim {claim_id} of {bead_id} accepted, receipt {receipt_id}",
     "claim_refused": "claim {claim_id} of {bead_id} refused, {refusals} in a row",
     "scope_requested": "{worker} requests more files for {bead_id}, request {request_id}: {reason}",
@@ -98,7 +98,7 @@ def bus_sentence(kind: str, data: dict[str, Any]) -> str:
 
 
 def sentence(event: StreamEvent) -> str:
-    """What happened. An event of an unknown kind is shown as its data."""
+    """The event in words. An event of an unknown kind is shown as its data."""
     if event.event in BUS_SENTENCES:
         return printable(bus_sentence(event.event, event.data))
     describe = _SENTENCES.get(event.event)
@@ -232,8 +232,8 @@ _STYLES: Final = {
 
 
 def _with_actor(event: StreamEvent) -> str:
-    """The actor is named if it is somebody: not a duty of the server, and not just anybody on its
-    machine."""
+    """The actor is named if it has a name: not a duty of the server, and not an anonymous local
+    caller."""
     text = sentence(event)
     return text if event.actor in _UNNAMED_ACTORS else f"{text} [by {printable(event.actor)}]"
 

@@ -13,8 +13,8 @@ from rich.text import Text
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.common.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.common.times import ago_ms
+from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.claims.survivors import survivor_lines
-from shiftboss.rules.claims.ways_out import waive_commands
 from shiftboss.rules.documents.wording import pluralize
 
 # The end of a failed command's output, enough to see what is wrong.
@@ -102,7 +102,7 @@ def check_lines(checks: Sequence[Members]) -> list[RenderableType]:
 
 
 def receipt_check_lines(checks: Sequence[Members]) -> list[RenderableType]:
-    """The checks of a receipt, with what they are based on."""
+    """The checks of a receipt, with their evidence."""
     return [_checks_table(checks, _evidence), *_survivors(checks)]
 
 
@@ -127,7 +127,7 @@ def _message(check: Members) -> str:
 
 
 def _evidence(check: Members) -> str:
-    """What a check of a receipt has found, and what contained it."""
+    """The findings of a check in a receipt, and the sandbox that contained it."""
     facts = []
     tests, code = check.get("tests"), check.get("exit_code")
     if tests and check["check"] == "held_out":  # its message tells next to nothing
@@ -267,7 +267,7 @@ def _policy_text(policy: Members) -> str:
 
 
 def _allowed(policy: Members) -> list[str]:
-    """What the worker was allowed beyond the default, so that less is proven."""
+    """Permissions beyond the default, which weaken the proof."""
     allowed = []
     if policy.get("test_removal") == "allow":
         allowed.append("removing and skipping tests of the base (test_removal: allow)")

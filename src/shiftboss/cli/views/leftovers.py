@@ -1,4 +1,4 @@
-"""What ended runs have left behind, as a table."""
+"""The leftovers of ended runs, as a table."""
 
 from __future__ import annotations
 

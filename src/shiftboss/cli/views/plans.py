@@ -27,7 +27,7 @@ _ID_CELLS: Final = 28
 _REPO_CELLS: Final = 16
 _STAR: Final = "*"
 DEFAULT_MODEL: Final = "the agent's default"
-# The model of each task; None where nobody has chosen one.
+# The model of each task; None where none was chosen.
 Models = Mapping[str, str | None]
 
 

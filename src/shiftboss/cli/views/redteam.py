@@ -1,4 +1,4 @@
-"""What happened to the hacks of `shiftboss redteam`, by class, and what to change in the plan."""
+"""The results of `shiftboss redteam` by class, and the recommended changes to the plan."""
 
 from __future__ import annotations
 

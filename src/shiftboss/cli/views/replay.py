@@ -14,7 +14,7 @@ from shiftboss.cli.common.times import local_time
 from shiftboss.cli.views.events import ID_CELLS, sentence
 from shiftboss.rules.documents.wording import pluralize
 
-# In the order of the board; what waits for a person comes first.
+# In the order of the board; tasks that wait for a person come first.
 _NAMES: Final = {
     "needs_you": "needs you",
     "failed": "failed",

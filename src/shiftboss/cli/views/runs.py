@@ -18,12 +18,13 @@ from shiftboss.cli.common.line_input import KeyInput, can_read_lines
 from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.common.tables import Members, cell, plain_table
 from shiftboss.cli.views.answer_prompt import AnswerPrompt
-from shiftboss.cli.views.waiting_tasks import waiting_lines
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.plan_run import RunOutcome
+from collections.abc import Collection, Iterable
 
+from rich.console import Console
 
 LINES_SHOWN: Final = 6
 ROWS_SHOWN: Final = 20
@@ -153,7 +154,7 @@ def outcome_lines(
     *,
     with_usage: bool = True,
 ) -> list[RenderableType]:
-    """The summary: what landed with which receipt, and what did not, with the reason. It ends with
+    """The summary: landed tasks with their receipts, and the others with the reason. It ends with
     the advice, which names the command that helps."""
     rows = progress.rows if progress is not None else {}
     lines: list[RenderableType] = [Text("")]
@@ -276,3 +277,46 @@ def _budget(budget: Members | None) -> str:
     parts = [f"{tokens:,}"] if tokens is not None else []
     parts += [f"${dollars:,.2f}"] if dollars is not None else []
     return ", ".join(parts)
+
+
+REASONS_SHOWN: Final = 4
+_WAITING: Final = ("blocked", "in review", "parked")
+
+
+def waiting_lines(
+    rows: Iterable[TaskProgress], prompted: Collection[str], console: Console, rows_max: int
+) -> list[Text]:
+    """Rows of the terminal: the reasons that fit, wrapped and never cut, and how many do not.
+    `prompted` are the tasks that the prompt asks about already."""
+    reasons = _tasks_by_reason(rows, prompted)
+    lines: list[Text] = []
+    shown = 0
+    for reason, tasks in list(reasons.items())[:REASONS_SHOWN]:
+        wrapped = _wrapped(f"{_names(tasks)}: {reason}", console)
+        # The last row is for the number of lines that do not fit.
+        if len(lines) + len(wrapped) + (shown + 1 < len(reasons)) > rows_max:
+            break
+        lines += wrapped
+        shown += 1
+    if shown < len(reasons):
+        lines += _wrapped(f"… and {len(reasons) - shown} more: shiftboss status", console)
+    return lines
+
+
+def _tasks_by_reason(
+    rows: Iterable[TaskProgress], prompted: Collection[str]
+) -> dict[str, list[str]]:
+    """A pause of the whole swarm is the reason of many tasks."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.stage in _WAITING and row.doing and row.bead_id not in prompted:
+            reasons.setdefault(row.doing, []).append(row.bead_id)
+    return reasons
+
+
+def _names(tasks: list[str]) -> str:
+    return tasks[0] + (f" and {len(tasks) - 1} more" if len(tasks) > 1 else "")
+
+
+def _wrapped(text: str, console: Console) -> list[Text]:
+    return list(Text(printable(text), "yellow").wrap(console, console.width, overflow="fold"))

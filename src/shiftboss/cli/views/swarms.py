@@ -73,7 +73,7 @@ def _cost(bus: Members) -> str:
 
 
 def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
-    """A line for each fact, with what the swarm used and may use."""
+    """A line for each fact, with the usage and the limits of the swarm."""
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_row(Text("swarm"), Text(printable(status["swarm_id"]), style="bold"))
     if status["feature"]:

@@ -6,10 +6,10 @@ import time
 from typing import Final
 
 from shiftboss.conformance.checks import Broken, CheckList, NotOffered
-from shiftboss.conformance.server.bench import ServerBench
+from shiftboss.conformance.server.harness import ServerHarness
 from shiftboss.conformance.shapes import COUNT, NUMBER, TEXT, expect
 
-TOOLS: Final[CheckList[ServerBench]] = CheckList()
+TOOLS: Final[CheckList[ServerHarness]] = CheckList()
 
 # The document's tools with their arguments.
 ARGUMENTS: Final = {
@@ -28,11 +28,11 @@ WAKE_SECONDS_MAX: Final = 3.0
 
 
 @TOOLS.add("tools", "001", "BUS-01", "MCP offers the nine tools with the document's arguments")
-def tools(bench: ServerBench) -> None:
+def tools(harness: ServerHarness) -> None:
     for name, arguments in ARGUMENTS.items():
-        if name not in bench.tools:
+        if name not in harness.tools:
             raise Broken(f"there is no tool {name}")
-        schema = bench.tools[name].get("inputSchema") or {}
+        schema = harness.tools[name].get("inputSchema") or {}
         missing = arguments - set(schema.get("properties") or {})
         demanded = set(schema.get("required") or ()) - arguments
         if missing or demanded:
@@ -40,8 +40,8 @@ def tools(bench: ServerBench) -> None:
 
 
 @TOOLS.add("register-worker", "001", "BUS-02", "Registered, then Already registered")
-def register_worker(bench: ServerBench) -> None:
-    bus = bench.bus()
+def register_worker(harness: ServerHarness) -> None:
+    bus = harness.bus()
     name = bus.name("z.ai1")
     for message in ("Registered", "Already registered"):
         expected = {"success": True, "worker": name, "message": message}
@@ -51,8 +51,8 @@ def register_worker(bench: ServerBench) -> None:
 @TOOLS.add(
     "unknown-worker", "001", "BUS-02", "A poll without registration gets the document's error"
 )
-def unknown_worker(bench: ServerBench) -> None:
-    bus = bench.bus()
+def unknown_worker(harness: ServerHarness) -> None:
+    bus = harness.bus()
     name = bus.name("nobody")
     answer = bus.refused("poll_task", name=name, timeout_ms=SHORT_POLL_MS)
     expected = f"Unknown worker: {name} - call register_worker first"
@@ -60,8 +60,8 @@ def unknown_worker(bench: ServerBench) -> None:
 
 
 @TOOLS.add("poll-timeout", "001", "BUS-03", "A poll blocks until timeout_ms, then says so")
-def poll_timeout(bench: ServerBench) -> None:
-    bus = bench.bus()
+def poll_timeout(harness: ServerHarness) -> None:
+    bus = harness.bus()
     started = time.monotonic()
     answer = bus.poll(bus.worker("w"), SHORT_POLL_MS)
     expect(answer, {"task": None, "timeout": True}, "the answer")
@@ -70,14 +70,14 @@ def poll_timeout(bench: ServerBench) -> None:
 
 
 @TOOLS.add("poll-woken", "001", "BUS-03", "A submit answers the parked poll of a worker at once")
-def poll_woken(bench: ServerBench) -> None:
-    bus = bench.bus()
+def poll_woken(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     parked = bus.park(name)
     answer = bus.do("submit_task", bead_id=bead_id)
     submitted_at = time.monotonic()
     expect(answer, {"dispatched": True, "worker": name, "bead_id": bead_id}, "submit_task")
-    task = parked.answer(bench.seconds).get("task") or {}
+    task = parked.answer(harness.seconds).get("task") or {}
     expected = {"bead_id": bead_id, "title": f"Task {bead_id}", "assigned_at": NUMBER}
     expect(task, expected, "the task")
     if parked.ended_at - submitted_at > WAKE_SECONDS_MAX:
@@ -87,8 +87,8 @@ def poll_woken(bench: ServerBench) -> None:
 @TOOLS.add(
     "delivered-again", "001", "BUS-03", "A task that was not acknowledged is delivered again"
 )
-def delivered_again(bench: ServerBench) -> None:
-    bus = bench.bus()
+def delivered_again(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.do("submit_task", bead_id=bead_id)
     for _ in range(2):
@@ -97,8 +97,8 @@ def delivered_again(bench: ServerBench) -> None:
 
 
 @TOOLS.add("submit-unknown", "001", "BUS-04", "A task that does not exist is not dispatched")
-def submit_unknown(bench: ServerBench) -> None:
-    bus = bench.bus()
+def submit_unknown(harness: ServerHarness) -> None:
+    bus = harness.bus()
     bus.worker("w")
     answer = bus.refused("submit_task", bead_id=bus.name("no-such-task"))
     if answer.get("dispatched"):
@@ -106,8 +106,8 @@ def submit_unknown(bench: ServerBench) -> None:
 
 
 @TOOLS.add("least-recently-used", "001", "BUS-04", "The least recently used worker gets the task")
-def least_recently_used(bench: ServerBench) -> None:
-    bus = bench.bus()
+def least_recently_used(harness: ServerHarness) -> None:
+    bus = harness.bus()
     first, second = bus.worker("w1"), bus.worker("w2")
     order = []
     for bead_id in bus.add("a", "b", "c", "d"):
@@ -121,8 +121,8 @@ def least_recently_used(bench: ServerBench) -> None:
 
 
 @TOOLS.add("queue", "001", "BUS-04", "Without a free worker tasks queue, and are drained in order")
-def queue(bench: ServerBench) -> None:
-    bus = bench.bus()
+def queue(harness: ServerHarness) -> None:
+    bus = harness.bus()
     first, second, third = bus.add("a", "b", "c")
     for position, bead_id in enumerate((first, second, third), 1):
         answer = bus.do("submit_task", bead_id=bead_id)
@@ -135,8 +135,8 @@ def queue(bench: ServerBench) -> None:
 
 
 @TOOLS.add("ack", "001", "BUS-05", "ack_task answers the document's JSON, and the worker executes")
-def ack(bench: ServerBench) -> None:
-    bus = bench.bus()
+def ack(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.do("submit_task", bead_id=bead_id)
     bus.poll(name)
@@ -147,8 +147,8 @@ def ack(bench: ServerBench) -> None:
 
 
 @TOOLS.add("ack-mismatch", "001", "BUS-05", "A wrong or repeated ack is refused: Task mismatch")
-def ack_mismatch(bench: ServerBench) -> None:
-    bus = bench.bus()
+def ack_mismatch(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id, other), name = bus.add("a", "b"), bus.worker("w")
     bus.do("submit_task", bead_id=bead_id)
     bus.poll(name)
@@ -160,8 +160,8 @@ def ack_mismatch(bench: ServerBench) -> None:
 
 
 @TOOLS.add("done", "001", "BUS-06", "worker_done answers the document's JSON and frees the worker")
-def done(bench: ServerBench) -> None:
-    bus = bench.bus()
+def done(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.take(name, bead_id)
     answer = bus.do("worker_done", bead_id=bead_id)
@@ -173,8 +173,8 @@ def done(bench: ServerBench) -> None:
 @TOOLS.add(
     "failed", "001", "BUS-06", "task_failed answers the document's JSON and frees the worker"
 )
-def failed(bench: ServerBench) -> None:
-    bus = bench.bus()
+def failed(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.take(name, bead_id)
     answer = bus.do("task_failed", bead_id=bead_id, reason="Build failed")
@@ -183,8 +183,8 @@ def failed(bench: ServerBench) -> None:
 
 
 @TOOLS.add("not-held", "001", "BUS-06", "A report on work that nobody holds changes nothing")
-def not_held(bench: ServerBench) -> None:
-    bus = bench.bus()
+def not_held(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     for tool in ("worker_done", "task_failed"):
         expect(bus.refused(tool, bead_id=bead_id), {"success": False, "error": TEXT}, tool)
@@ -194,8 +194,8 @@ def not_held(bench: ServerBench) -> None:
 
 
 @TOOLS.add("late-report", "own", "BUS-09", "A report of an attempt that is over changes nothing")
-def late_report(bench: ServerBench) -> None:
-    bus = bench.bus()
+def late_report(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     lost = bus.take(name, bead_id)
     if "epoch" not in lost:
@@ -214,8 +214,8 @@ def late_report(bench: ServerBench) -> None:
 
 
 @TOOLS.add("reset", "001", "BUS-07", "reset_worker frees a worker and answers its parked poll")
-def reset(bench: ServerBench) -> None:
-    bus = bench.bus()
+def reset(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.take(name, bead_id)
     bus.do("reset_worker", worker_name=name)
@@ -226,12 +226,12 @@ def reset(bench: ServerBench) -> None:
     bus.do("ack_task", name=idle, bead_id=str((bus.poll(idle).get("task") or {}).get("bead_id")))
     parked = bus.park(name)
     bus.do("reset_worker", worker_name=name)
-    expect(parked.answer(bench.seconds), {"task": None}, "the parked poll")
+    expect(parked.answer(harness.seconds), {"task": None}, "the parked poll")
 
 
 @TOOLS.add("retry", "001", "BUS-07", "retry_task queues a stuck task again")
-def retry(bench: ServerBench) -> None:
-    bus = bench.bus()
+def retry(harness: ServerHarness) -> None:
+    bus = harness.bus()
     (bead_id,), name = bus.add("a"), bus.worker("w")
     bus.take(name, bead_id)
     answer = bus.do("retry_task", bead_id=bead_id)

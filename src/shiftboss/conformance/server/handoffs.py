@@ -6,11 +6,11 @@ import json
 from typing import Any, Final
 
 from shiftboss.conformance.checks import Broken, CheckList
-from shiftboss.conformance.server.bench import ServerBench
+from shiftboss.conformance.server.harness import ServerHarness
 from shiftboss.conformance.server.repository import SpawnedTask, spawned
 from shiftboss.conformance.shapes import TEXT, expect
 
-HANDOFFS: Final[CheckList[ServerBench]] = CheckList()
+HANDOFFS: Final[CheckList[ServerHarness]] = CheckList()
 
 PROMPT_LINES_MAX: Final = 50
 # Each of them waits for most of a minute.
@@ -30,8 +30,8 @@ GOOD: Final = {"src/new/service.txt": "service\n"}
 
 
 @HANDOFFS.add("handoff", "003", "HO-01", "A spawn returns the document's handoff, and stores it")
-def handoff(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def handoff(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         answer = task.spawn()
         given: dict[str, Any] = answer.get("handoff") or {}
         for part, members in HANDOFF.items():
@@ -48,8 +48,8 @@ def handoff(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("handoff-prompt", "003", "HO-03", "The prompt is compact JSON in fewer than 50 lines")
-def handoff_prompt(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def handoff_prompt(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         prompt = str(task.spawn().get("prompt"))
         lines = prompt.splitlines()
         if len(lines) >= PROMPT_LINES_MAX:
@@ -59,8 +59,8 @@ def handoff_prompt(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("handoff-strict", "003", "HO-01", "A handoff that is not valid is refused")
-def handoff_strict(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def handoff_strict(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.spawn(task.bus.name("valid"), files=["src/other.txt"])
         for changes in ({"mood": "good"}, {"success_criteria": [""]}, {"files": "src"}):
             answered = task.ask_spawn(**changes)
@@ -71,32 +71,32 @@ def handoff_strict(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("scope", "003", "HO-04", "Work outside of files_owned is refused, and named")
-def scope(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def scope(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         task.repository.commit({**GOOD, "README.md": "# Mine\n"})
         _expect_refused(task, "README.md")
 
 
 @HANDOFFS.add("readonly", "003", "HO-04", "A change of files_readonly is refused, and named")
-def readonly(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def readonly(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken(files=["src/**"], files_readonly=["src/types.txt"])
         task.repository.commit({**GOOD, "src/types.txt": "changed\n"})
         _expect_refused(task, "src/types.txt")
 
 
 @HANDOFFS.add("criteria", "003", "HO-05", "A criterion that fails refuses the work")
-def criteria(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def criteria(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         task.repository.commit({"src/auth.txt": "better\n"})
         _expect_refused(task, "src/new/service.txt")
 
 
 @HANDOFFS.add("accepted", "003", "HO-05", "Work that fulfils the contract is accepted")
-def accepted(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def accepted(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         commit = task.repository.commit(GOOD)
         answer = _complete(task, files_touched=list(GOOD))
@@ -105,8 +105,8 @@ def accepted(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("done-is-verified", "003", "HO-05", "worker_done leads to the same verification")
-def done_is_verified(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def done_is_verified(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         task.repository.commit({**GOOD, "README.md": "# Mine\n"})
         answer = task.bus.refused("worker_done", bead_id=task.bead_id)
@@ -115,8 +115,8 @@ def done_is_verified(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("dependencies", "003", "HO-06", "Dependencies that are not finished refuse a spawn")
-def dependencies(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def dependencies(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         (unfinished,) = task.bus.add("before")
         task.spawn(task.bus.name("valid"), files=["src/other.txt"])
         answered = task.ask_spawn(dependencies_completed=[unfinished])
@@ -125,8 +125,8 @@ def dependencies(bench: ServerBench) -> None:
 
 
 @HANDOFFS.add("overlap", "003", "HO-07", "Two tasks in flight do not own the same files")
-def overlap(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def overlap(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.spawn()
         for files in (["src/new/**"], ["src/*.txt"], ["src/new/a/b.txt"]):
             answered = task.ask_spawn(task.bus.name("second"), files=files)

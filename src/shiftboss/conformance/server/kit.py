@@ -16,9 +16,9 @@ from shiftboss.conformance.server import (
     swarm_limits,
     swarm_reports,
 )
-from shiftboss.conformance.server.bench import ServerBench
+from shiftboss.conformance.server.harness import ServerHarness
 
-SERVER_CHECKS: Final[list[Check[ServerBench]]] = [
+SERVER_CHECKS: Final[list[Check[ServerHarness]]] = [
     *swarm_reports.REPORTS,
     *swarm_limits.LIMITS,
     *swarm_events.EVENTS,
@@ -35,8 +35,8 @@ def check_server(
     seconds: float = 20.0,
     on_result: Callable[[Result], None] = lambda _: None,
 ) -> list[Result]:
-    bench = ServerBench(server, seconds)
+    harness = ServerHarness(server, seconds)
     try:
-        return run_checks(chosen(SERVER_CHECKS, only), bench, on_result)
+        return run_checks(chosen(SERVER_CHECKS, only), harness, on_result)
     finally:
-        bench.close()
+        harness.close()

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from shiftboss.conformance.calls import Answered
 from shiftboss.conformance.checks import Broken, CheckList, NotOffered
-from shiftboss.conformance.server.bench import NOT_FOUND, Bus, ServerBench
+from shiftboss.conformance.server.harness import NOT_FOUND, Bus, ServerHarness
 from shiftboss.conformance.shapes import NUMBER, expect
 
-MESSAGES: Final[CheckList[ServerBench]] = CheckList()
+MESSAGES: Final[CheckList[ServerHarness]] = CheckList()
 
 CHECKPOINT: Final[dict[str, Any]] = {
     "current_step": 3,
@@ -24,11 +24,11 @@ CHECKPOINT: Final[dict[str, Any]] = {
 class Sender:
     """Messages of one worker that holds one task."""
 
-    def __init__(self, bench: ServerBench) -> None:
-        self.bus = bench.bus()
+    def __init__(self, harness: ServerHarness) -> None:
+        self.bus = harness.bus()
         self.name = self.bus.worker("w")
         (self.bead_id,) = self.bus.add("task")
-        self._calls = bench.calls
+        self._calls = harness.calls
 
     def take(self) -> Sender:
         self.bus.take(self.name, self.bead_id)
@@ -46,7 +46,7 @@ class Sender:
         answered = self._calls.post(f"/messages{query}", message)
         if answered.status != NOT_FOUND:
             return answered
-        if "send_message" not in self.bus.bench.tools:
+        if "send_message" not in self.bus.harness.tools:
             raise NotOffered("the server has neither POST /messages nor the tool send_message")
         return self.bus.ask("send_message", message=message)
 
@@ -82,8 +82,8 @@ class Sender:
 
 
 @MESSAGES.add("assign", "002", "WP-01", "ASSIGN gives a task to a worker")
-def assign(bench: ServerBench) -> None:
-    sender = Sender(bench)
+def assign(harness: ServerHarness) -> None:
+    sender = Sender(harness)
     members: dict[str, Any] = {
         "spec_path": "specs/a.md",
         "worktree_path": "/path/to/worktree",
@@ -95,8 +95,8 @@ def assign(bench: ServerBench) -> None:
 
 
 @MESSAGES.add("heartbeat", "002", "WP-03", "HEARTBEAT asks for a checkpoint from 70% context on")
-def heartbeat(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def heartbeat(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     for usage, is_full in ((0.69, False), (0.7, True), (0.85, True)):
         answer = {"checkpoint_requested": False} | sender.must(
             "heartbeat", context_usage=usage, current_step="tests"
@@ -107,16 +107,16 @@ def heartbeat(bench: ServerBench) -> None:
 
 
 @MESSAGES.add("progress-message", "002", "WP-05", "PROGRESS moves along the state machine")
-def progress_message(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def progress_message(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     for state in ("verifying", "self_review", "executing", "verifying"):
         answer = sender.must("progress", {"task_id": sender.bead_id, "state": state})
         expect(answer, {"state": state}, "the answer")
 
 
 @MESSAGES.add("illegal", "002", "WP-02", "A transition that the machine lacks changes nothing")
-def illegal(bench: ServerBench) -> None:
-    sender = Sender(bench)
+def illegal(harness: ServerHarness) -> None:
+    sender = Sender(harness)
     sender.must_not("complete", **sender.complete_members())
     sender.take()
     for state in ("idle", "assigned", "self_review", "complete"):
@@ -129,8 +129,8 @@ def illegal(bench: ServerBench) -> None:
 @MESSAGES.add(
     "complete-message", "002", "WP-05", "COMPLETE ends the task, with a passed verification"
 )
-def complete_message(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def complete_message(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     sender.must_not("complete", **sender.complete_members(passed=False))
     sender.must("complete", **sender.complete_members())
     expect(sender.bus.worker_view(sender.name) or {}, {"status": "idle"}, "the worker")
@@ -140,8 +140,8 @@ def complete_message(bench: ServerBench) -> None:
 @MESSAGES.add(
     "failed-message", "002", "WP-05", "FAILED ends the attempt; recoverable: it is queued"
 )
-def failed_message(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def failed_message(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     sender.must("failed", **sender.failed_members(recoverable=True))
     task = sender.bus.poll(sender.name).get("task") or {}
     expect(task, {"bead_id": sender.bead_id}, "the task after a recoverable failure")
@@ -151,8 +151,8 @@ def failed_message(bench: ServerBench) -> None:
 
 
 @MESSAGES.add("blocked", "002", "WP-07", "BLOCKED asks; the answer reaches the worker, it goes on")
-def blocked(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def blocked(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     payload = {"task_id": sender.bead_id, "question": "Which database?"}
     answer = sender.must("blocked", payload)
     expect(answer, {"state": "blocked", "question_id": NUMBER}, "the answer")
@@ -167,8 +167,8 @@ def blocked(bench: ServerBench) -> None:
 @MESSAGES.add(
     "context-threshold", "002", "WP-06", "A fresh worker gets the checkpoint of a full one"
 )
-def context_threshold(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def context_threshold(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     sender.must("context_threshold", {"task_id": sender.bead_id, **CHECKPOINT})
     fresh = sender.bus.worker("fresh")
     task = _task_of(sender.bus, fresh)
@@ -179,8 +179,8 @@ def context_threshold(bench: ServerBench) -> None:
 @MESSAGES.add(
     "bad-messages", "002", "WP-01", "Messages with missing or unknown members are refused"
 )
-def bad_messages(bench: ServerBench) -> None:
-    sender = Sender(bench).take()
+def bad_messages(harness: ServerHarness) -> None:
+    sender = Sender(harness).take()
     sender.must_not("dance")
     sender.must_not("heartbeat", context_usage=0.5)
     sender.must_not("heartbeat", context_usage=0.5, current_step=None, mood="good")

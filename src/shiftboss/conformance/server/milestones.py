@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 from shiftboss.conformance.checks import Broken, CheckList, NotChecked
-from shiftboss.conformance.server.bench import ServerBench
+from shiftboss.conformance.server.harness import ServerHarness
 from shiftboss.conformance.server.repository import SpawnedTask, spawned
 from shiftboss.conformance.shapes import expect
 
-MILESTONES: Final[CheckList[ServerBench]] = CheckList()
+MILESTONES: Final[CheckList[ServerHarness]] = CheckList()
 
 TRANSIENT: Final = ("network_timeout", "api_rate_limit", "ci_runner_busy", "502_bad_gateway")
 RECOVERABLE: Final = (
@@ -26,8 +26,8 @@ DONE_LINE: Final = "DONE: {repo} CI run #452 all green, radicle-push: success"
 
 
 @MILESTONES.add("working", "004", "CC-02", "WORKING is recorded, with its substate and progress")
-def working(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def working(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         answer = _report(task, "WORKING: Implementing AX token types in vm/types/ax.rs")
         expect(answer, {"milestone": "WORKING", "status": "recorded"}, "the answer")
@@ -37,8 +37,8 @@ def working(bench: ServerBench) -> None:
 
 
 @MILESTONES.add("order", "004", "CC-02", "Milestones follow the document's transitions")
-def order(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def order(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         repo = task.repository.folder.name
         _report(task, "WORKING: Setting up")
@@ -53,8 +53,8 @@ def order(bench: ServerBench) -> None:
 @MILESTONES.add(
     "required-info", "004", "CC-09", "Lines without their required information are refused"
 )
-def required_info(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def required_info(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         repo = task.repository.folder.name
         _report(task, "WORKING: Setting up")
@@ -74,8 +74,8 @@ def required_info(bench: ServerBench) -> None:
 @MILESTONES.add(
     "permission", "004", "CC-07", "The second denial of a tool in a row ends the worker"
 )
-def permission(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def permission(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         denial = {"error_type": "bash_permission_denied", "tool": "Bash"}
         first = _fail(task, **denial)
@@ -89,8 +89,8 @@ def permission(bench: ServerBench) -> None:
 
 
 @MILESTONES.add("transient", "004", "CC-15", "Transient failures are retried after 5, 10 and 20 s")
-def transient(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def transient(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         for error_type, seconds in zip(TRANSIENT, BACKOFF_SECONDS, strict=False):
             answer = _fail(task, error_type=error_type)
@@ -104,8 +104,8 @@ def transient(bench: ServerBench) -> None:
 @MILESTONES.add(
     "recoverable", "004", "CC-15", "The worker fixes recoverable failures; then it asks"
 )
-def recoverable(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def recoverable(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         actions = []
         for error_type in RECOVERABLE:
@@ -119,8 +119,8 @@ def recoverable(bench: ServerBench) -> None:
 @MILESTONES.add(
     "spawn-prompt", "004", "CC-08", "The prompt of a spawn has no CI address or command"
 )
-def spawn_prompt(bench: ServerBench) -> None:
-    with spawned(bench) as task:
+def spawn_prompt(harness: ServerHarness) -> None:
+    with spawned(harness) as task:
         task.taken()
         text = str(task.bus.do("get_worker_prompt", bead_id=task.bead_id).get("text"))
         for forbidden in ("http://", "https://", "curl ", "token"):
@@ -131,9 +131,9 @@ def spawn_prompt(bench: ServerBench) -> None:
 
 
 @MILESTONES.add("repos", "004", "CC-05", "can_spawn answers for every repo of the policy")
-def repos(bench: ServerBench) -> None:
-    for repo in _repos(bench):
-        answer = bench.bus().do("can_spawn", repo=repo["repo"])
+def repos(harness: ServerHarness) -> None:
+    for repo in _repos(harness):
+        answer = harness.bus().do("can_spawn", repo=repo["repo"])
         expect(answer, {"repo": repo["repo"]}, "the answer")
         if not isinstance(answer.get("can_spawn"), bool):
             raise Broken(f"can_spawn is no yes or no: {answer}")
@@ -145,8 +145,8 @@ def repos(bench: ServerBench) -> None:
 @MILESTONES.add(
     "phases", "004", "CC-06", "Repos are in phases, each after those that it depends on"
 )
-def phases(bench: ServerBench) -> None:
-    listed = _repos(bench)
+def phases(harness: ServerHarness) -> None:
+    listed = _repos(harness)
     phase_of = {repo["repo"]: repo["phase"] for repo in listed}
     for repo in listed:
         for dependency in repo["depends_on"]:
@@ -157,8 +157,8 @@ def phases(bench: ServerBench) -> None:
         raise Broken(f"the repos are not listed by phase: {phase_of}")
 
 
-def _repos(bench: ServerBench) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = bench.bus().do("list_repos").get("repos") or []
+def _repos(harness: ServerHarness) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = harness.bus().do("list_repos").get("repos") or []
     if not listed:
         raise NotChecked("the server has no policy with repos")
     return listed

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from shiftboss.conformance.calls import Answered
 from shiftboss.conformance.checks import Broken
-from shiftboss.conformance.server.bench import Bus, ServerBench, not_local
+from shiftboss.conformance.server.harness import Bus, ServerHarness, not_local
 from shiftboss.system.loopback import is_loopback
 
 GIT_SECONDS: Final = 30.0
@@ -65,8 +65,8 @@ class SampleRepository:
 class SpawnedTask:
     """A task with a contract in a repository of its own, and a worker for it."""
 
-    def __init__(self, bench: ServerBench, repository: SampleRepository) -> None:
-        self.bus: Bus = bench.bus()
+    def __init__(self, harness: ServerHarness, repository: SampleRepository) -> None:
+        self.bus: Bus = harness.bus()
         self.repository = repository
         self.bead_id = self.bus.name("task")
         self.name = self.bus.worker("w")
@@ -100,13 +100,13 @@ class SpawnedTask:
 
 
 @contextmanager
-def spawned(bench: ServerBench) -> Iterator[SpawnedTask]:
-    bench.needs_tool("swarm_spawn_subtask")
+def spawned(harness: ServerHarness) -> Iterator[SpawnedTask]:
+    harness.needs_tool("swarm_spawn_subtask")
     git = shutil.which("git")
     if git is None:
         raise not_local("there is no git here")
-    host = urlsplit(bench.calls.address).hostname or ""
+    host = urlsplit(harness.calls.address).hostname or ""
     if not is_loopback(host):
         raise not_local(f"{host} is another machine")
     with tempfile.TemporaryDirectory(prefix="shiftboss-conformance-") as folder:
-        yield SpawnedTask(bench, SampleRepository(Path(folder).resolve(), git))
+        yield SpawnedTask(harness, SampleRepository(Path(folder).resolve(), git))

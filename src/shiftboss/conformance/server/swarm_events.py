@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 import httpx2
 
 from shiftboss.conformance.checks import Broken, CheckList
-from shiftboss.conformance.server.bench import ServerBench
+from shiftboss.conformance.server.harness import ServerHarness
 from shiftboss.conformance.server.swarm_reports import completion, progress, registration
 from shiftboss.conformance.shapes import expect
 
-EVENTS: Final[CheckList[ServerBench]] = CheckList()
+EVENTS: Final[CheckList[ServerHarness]] = CheckList()
 
 LIVE_SECONDS_MAX: Final = 5.0
 
@@ -74,10 +74,10 @@ def _event(fields: dict[str, str]) -> StreamedEvent:
 
 @contextmanager
 def reading(
-    bench: ServerBench, swarm_id: str, query: str = "", headers: Mapping[str, str] | None = None
+    harness: ServerHarness, swarm_id: str, query: str = "", headers: Mapping[str, str] | None = None
 ) -> Iterator[EventReader]:
     path = f"/swarm/{swarm_id}/events{query}"
-    with bench.calls.stream(path, headers or {}, bench.seconds) as response:
+    with harness.calls.stream(path, headers or {}, harness.seconds) as response:
         content_type = response.headers.get("content-type", "")
         if not content_type.startswith("text/event-stream"):
             raise Broken(f"GET {path} answers {response.status_code} {content_type}")
@@ -85,10 +85,10 @@ def reading(
 
 
 @EVENTS.add("events", "000", "SW-09", "The events have the document's names, ids and data")
-def events(bench: ServerBench) -> None:
-    swarm_id = _played(bench)
-    with reading(bench, swarm_id, "?since_event_id=0") as reader:
-        reader.wait_for("worker_complete", bench.seconds)
+def events(harness: ServerHarness) -> None:
+    swarm_id = _played(harness)
+    with reading(harness, swarm_id, "?since_event_id=0") as reader:
+        reader.wait_for("worker_complete", harness.seconds)
         named = {event.name: event for event in reader.events}
         ids = [event.id for event in reader.events]
     if ids != sorted(set(ids)):
@@ -102,39 +102,39 @@ def events(bench: ServerBench) -> None:
 
 
 @EVENTS.add("events-resume", "000", "SW-09", "A stream resumes after since_event_id, Last-Event-ID")
-def events_resume(bench: ServerBench) -> None:
-    swarm_id = _played(bench)
-    with reading(bench, swarm_id) as reader:
-        last = reader.wait_for("worker_complete", bench.seconds)
+def events_resume(harness: ServerHarness) -> None:
+    swarm_id = _played(harness)
+    with reading(harness, swarm_id) as reader:
+        last = reader.wait_for("worker_complete", harness.seconds)
         position = next(event.id for event in reader.events if event.name == "progress_update")
     resumed: list[tuple[str, dict[str, str]]] = [
         (f"?since_event_id={position}", {}),
         ("", {"Last-Event-ID": str(position)}),
     ]
     for query, headers in resumed:
-        with reading(bench, swarm_id, query, headers) as reader:
-            reader.wait_for("worker_complete", bench.seconds)
+        with reading(harness, swarm_id, query, headers) as reader:
+            reader.wait_for("worker_complete", harness.seconds)
             ids = [event.id for event in reader.events]
         if ids[0] <= position or last.id not in ids:
             raise Broken(f"after event {position} ({query or headers}) it sent {ids}")
 
 
 @EVENTS.add("events-live", "000", "SW-09", "A new event reaches an open stream at once")
-def events_live(bench: ServerBench) -> None:
-    swarm_id = bench.new_swarm()
-    seconds = min(LIVE_SECONDS_MAX, bench.seconds)
-    with reading(bench, swarm_id) as reader:
-        bench.accepted(swarm_id, "register", registration())
+def events_live(harness: ServerHarness) -> None:
+    swarm_id = harness.new_swarm()
+    seconds = min(LIVE_SECONDS_MAX, harness.seconds)
+    with reading(harness, swarm_id) as reader:
+        harness.accepted(swarm_id, "register", registration())
         reader.wait_for("worker_registered", seconds)
-        bench.accepted(swarm_id, "progress", progress(1))
+        harness.accepted(swarm_id, "progress", progress(1))
         reader.wait_for("progress_update", seconds)
 
 
-def _played(bench: ServerBench) -> str:
-    swarm_id = bench.new_swarm()
-    bench.accepted(swarm_id, "register", registration())
-    bench.accepted(swarm_id, "progress", progress(1))
-    bench.accepted(swarm_id, "complete", completion())
+def _played(harness: ServerHarness) -> str:
+    swarm_id = harness.new_swarm()
+    harness.accepted(swarm_id, "register", registration())
+    harness.accepted(swarm_id, "progress", progress(1))
+    harness.accepted(swarm_id, "complete", completion())
     return swarm_id
 
 

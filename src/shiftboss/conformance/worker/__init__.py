@@ -1,1 +1,1 @@
-"""Checks of a worker: what it does on the wire, also when the server fails."""
+"""Checks of a worker's behaviour on the wire, also when the server fails."""

@@ -7,61 +7,61 @@ from typing import Final
 
 from shiftboss.conformance.checks import Broken, CheckList, NotOffered
 from shiftboss.conformance.exchanges import Exchange
-from shiftboss.conformance.worker.bus_bench import BusBench, report_of
+from shiftboss.conformance.worker.bus_harness import BusHarness, report_of
 
-MESSAGES: Final[CheckList[BusBench]] = CheckList()
+MESSAGES: Final[CheckList[BusHarness]] = CheckList()
 
 ANSWER: Final = "fail use the staging database"
 CHECKPOINT_MEMBERS: Final = frozenset(
     {"task_id", "current_step", "files_created", "files_modified", "checkpoint_ready"}
 )
 
-RECORD: Final[CheckList[BusBench]] = CheckList()
+RECORD: Final[CheckList[BusHarness]] = CheckList()
 
 
 @MESSAGES.add("asks", "002", "WP-07", "Blocked, it asks and goes on with the answer")
-def asks(bench: BusBench) -> None:
-    position = bench.idle()
-    bead_id = bench.submit("ask Which database?")
-    sent = _message_or_report(bench, bead_id, position, "blocked")
+def asks(harness: BusHarness) -> None:
+    position = harness.idle()
+    bead_id = harness.submit("ask Which database?")
+    sent = _message_or_report(harness, bead_id, position, "blocked")
     if "Which database?" not in str(sent.payload):
         raise Broken(f"the question is not in the message: {sent.payload}")
     question_id = (sent.answer or {}).get("question_id")
-    bench.operator("answer_question", question_id=question_id, answer=ANSWER)
-    report = bench.report_on(bead_id, position)
+    harness.operator("answer_question", question_id=question_id, answer=ANSWER)
+    report = harness.report_on(bead_id, position)
     if (report.outcome, report.reason) != ("failed", ANSWER.removeprefix("fail ")):
         raise Broken(f"it did not follow the answer {ANSWER!r}: {report.outcome} {report.reason}")
 
 
 @MESSAGES.add("hands-over", "002", "WP-06", "At 70% context it hands the task over and stops")
-def hands_over(bench: BusBench) -> None:
-    position = bench.idle()
-    bead_id = bench.submit("context 0.7")
-    sent = _message_or_report(bench, bead_id, position, "context_threshold")
+def hands_over(harness: BusHarness) -> None:
+    position = harness.idle()
+    bead_id = harness.submit("context 0.7")
+    sent = _message_or_report(harness, bead_id, position, "context_threshold")
     missing = CHECKPOINT_MEMBERS - sent.payload.keys()
     if missing:
         raise Broken(f"the checkpoint has no {', '.join(sorted(missing))}")
-    if bench.reports_of(bead_id, position)[:-1]:
+    if harness.reports_of(bead_id, position)[:-1]:
         raise Broken("it reported the task that it has handed over")
-    report = bench.report_on(bead_id, position)
+    report = harness.report_on(bead_id, position)
     acks = [
-        exchange for exchange in bench.since(position, "ack_task") if exchange.bead_id == bead_id
+        exchange for exchange in harness.since(position, "ack_task") if exchange.bead_id == bead_id
     ]
     if len(acks) < 2 or report.outcome != "done":
         raise Broken(f"the task was not taken over and finished: {report.outcome} {report.reason}")
 
 
-def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) -> Exchange:
+def _message_or_report(harness: BusHarness, bead_id: str, position: int, kind: str) -> Exchange:
     """The message, answered. A worker that fails the task instead does not offer it."""
 
     def found() -> Exchange | None:
-        for exchange in bench.proxy.exchanges[position:]:
+        for exchange in harness.proxy.exchanges[position:]:
             if exchange.message.get("type") == kind and exchange.is_final:
                 return exchange
-        reports = bench.reports_of(bead_id, position)
+        reports = harness.reports_of(bead_id, position)
         return next((report.exchange for report in reports if report.exchange.is_final), None)
 
-    seen = bench.wait(f"a message {kind}", found)
+    seen = harness.wait(f"a message {kind}", found)
     report = report_of(seen)
     if report is not None:
         outcome = f"{report.outcome}: {report.reason}"
@@ -72,9 +72,9 @@ def _message_or_report(bench: BusBench, bead_id: str, position: int, kind: str) 
 
 
 @RECORD.add("one-outcome", "001", "BUS-06", "No task was reported both done and failed")
-def one_outcome(bench: BusBench) -> None:
+def one_outcome(harness: BusHarness) -> None:
     outcomes: dict[tuple[str | None, object], str] = {}
-    for exchange in bench.proxy.exchanges:
+    for exchange in harness.proxy.exchanges:
         report = report_of(exchange)
         if report is None:
             continue
@@ -86,10 +86,10 @@ def one_outcome(bench: BusBench) -> None:
 
 
 @RECORD.add("epochs", "own", "BUS-09", "Calls about a task name the epoch of its delivery")
-def epochs(bench: BusBench) -> None:
+def epochs(harness: BusHarness) -> None:
     given: dict[str, int] = {}
     is_named = False
-    for exchange in bench.proxy.exchanges:
+    for exchange in harness.proxy.exchanges:
         if exchange.operation == "poll_task" and exchange.is_delivered and exchange.given_task:
             given[exchange.given_task["bead_id"]] = exchange.given_task["epoch"]
         named = exchange.arguments.get("epoch") or exchange.payload.get("epoch")

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from shiftboss.conformance.checks import Broken, CheckList
 from shiftboss.conformance.exchanges import Exchange
-from shiftboss.conformance.worker.packet_bench import (
+from shiftboss.conformance.worker.packet_harness import (
     FINAL_COMMIT,
     PACKET_ID,
     PACKET_NAME,
     PLAIN_STEPS,
     Packet,
-    PacketBench,
+    PacketHarness,
 )
 
-REPORTS: Final[CheckList[PacketBench]] = CheckList()
+REPORTS: Final[CheckList[PacketHarness]] = CheckList()
 
 # Timezone-aware, in UTC.
 TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)")
@@ -33,9 +33,9 @@ EVENT_OF: Final = {"register": "registered"}
 
 
 @REPORTS.add("packet-registers", "000", "SW-01", "It registers first, with the document's members")
-def packet_registers(bench: PacketBench) -> None:
-    packet = bench.plain
-    first = _first(bench, packet)
+def packet_registers(harness: PacketHarness) -> None:
+    packet = harness.plain
+    first = _first(harness, packet)
     expected = {
         "packet_id": PACKET_ID,
         "packet_name": PACKET_NAME,
@@ -47,10 +47,10 @@ def packet_registers(bench: PacketBench) -> None:
 
 
 @REPORTS.add("packet-progress", "000", "SW-01", "It reports each task, in order, once completed")
-def packet_progress(bench: PacketBench) -> None:
-    packet = bench.plain
+def packet_progress(harness: PacketHarness) -> None:
+    packet = harness.plain
     completed = [
-        report for report in _progress(bench, packet) if report.get("status") == "completed"
+        report for report in _progress(harness, packet) if report.get("status") == "completed"
     ]
     tasks = [report.get("task_id") for report in completed]
     expected = [step.split(" ", 1)[0] for step in packet.steps]
@@ -69,9 +69,9 @@ def packet_progress(bench: PacketBench) -> None:
 @REPORTS.add(
     "packet-counter", "000", "SW-07", "tasks_completed counts up by one per completed task"
 )
-def packet_counter(bench: PacketBench) -> None:
+def packet_counter(harness: PacketHarness) -> None:
     counted = 0
-    for report in _progress(bench, bench.plain):
+    for report in _progress(harness, harness.plain):
         counted += report.get("status") == "completed"
         if report.get("tasks_completed") != counted:
             raise Broken(
@@ -80,9 +80,9 @@ def packet_counter(bench: PacketBench) -> None:
 
 
 @REPORTS.add("packet-completes", "000", "SW-01", "It reports complete after its last task")
-def packet_completes(bench: PacketBench) -> None:
-    packet = bench.plain
-    last = _accepted(bench, packet)[-1]
+def packet_completes(harness: PacketHarness) -> None:
+    packet = harness.plain
+    last = _accepted(harness, packet)[-1]
     expected = {
         "packet_id": PACKET_ID,
         "final_commit": FINAL_COMMIT,
@@ -96,8 +96,8 @@ def packet_completes(bench: PacketBench) -> None:
 @REPORTS.add(
     "checkpoint-first", "000", "SW-04", "The checkpoint is on disk before the call is made"
 )
-def checkpoint_first(bench: PacketBench) -> None:
-    for exchange in _accepted(bench, bench.plain):
+def checkpoint_first(harness: PacketHarness) -> None:
+    for exchange in _accepted(harness, harness.plain):
         event = EVENT_OF.get(exchange.operation, exchange.operation)
         noted = exchange.noted
         if noted is None:
@@ -107,24 +107,24 @@ def checkpoint_first(bench: PacketBench) -> None:
 
 
 @REPORTS.add("checkpoint-fields", "000", "SW-05", "Checkpoints have the document's fields, in UTC")
-def checkpoint_fields(bench: PacketBench) -> None:
-    for exchange in _accepted(bench, bench.plain):
+def checkpoint_fields(harness: PacketHarness) -> None:
+    for exchange in _accepted(harness, harness.plain):
         expect_checkpoint(exchange.noted or {}, len(PLAIN_STEPS))
 
 
 @REPORTS.add("checkpoint-kept", "000", "SW-11", "The checkpoint stays until the swarm is complete")
-def checkpoint_kept(bench: PacketBench) -> None:
-    checkpoint = bench.plain.checkpoint()
+def checkpoint_kept(harness: PacketHarness) -> None:
+    checkpoint = harness.plain.checkpoint()
     if checkpoint is None or checkpoint.get("event") != "complete":
         raise Broken(f"another packet is not complete, and the checkpoint is {checkpoint}")
 
 
 @REPORTS.add("checkpoint-removed", "000", "SW-11", "It is removed when the swarm is complete")
-def checkpoint_removed(bench: PacketBench) -> None:
-    packet = bench.new_packet(["task-1 done"])
-    bench.run(packet)
-    bench.wait_for(packet, "complete")
-    bench.wait_for_end()
+def checkpoint_removed(harness: PacketHarness) -> None:
+    packet = harness.new_packet(["task-1 done"])
+    harness.run(packet)
+    harness.wait_for(packet, "complete")
+    harness.wait_for_end()
     if packet.checkpoint() is not None:
         raise Broken("the swarm is complete, and the checkpoint file is still there")
 
@@ -140,22 +140,22 @@ def expect_checkpoint(checkpoint: dict[str, Any], tasks_total: int) -> None:
         raise Broken(f"the checkpoint is about another packet: {checkpoint}")
 
 
-def _first(bench: PacketBench, packet: Packet) -> Exchange:
-    reports = bench.reports(packet)
+def _first(harness: PacketHarness, packet: Packet) -> Exchange:
+    reports = harness.reports(packet)
     if not reports:
-        raise Broken(f"it sent no report; {bench.ended() or 'it is running'}")
+        raise Broken(f"it sent no report; {harness.ended() or 'it is running'}")
     return reports[0]
 
 
-def _accepted(bench: PacketBench, packet: Packet) -> list[Exchange]:
-    accepted = bench.accepted(packet)
+def _accepted(harness: PacketHarness, packet: Packet) -> list[Exchange]:
+    accepted = harness.accepted(packet)
     if not accepted:
         raise Broken("none of its reports was accepted")
     return accepted
 
 
-def _progress(bench: PacketBench, packet: Packet) -> list[dict[str, Any]]:
-    reports = [exchange.arguments for exchange in bench.accepted(packet, "progress")]
+def _progress(harness: PacketHarness, packet: Packet) -> list[dict[str, Any]]:
+    reports = [exchange.arguments for exchange in harness.accepted(packet, "progress")]
     if not reports:
         raise Broken("it reported no progress")
     return reports

@@ -17,21 +17,21 @@ from shiftboss.conformance.worker import (
     packet_faults,
     packet_reports,
 )
-from shiftboss.conformance.worker.bench import WORKER, WaitLimits
-from shiftboss.conformance.worker.bus_bench import BusBench
-from shiftboss.conformance.worker.packet_bench import PacketBench
+from shiftboss.conformance.worker.bus_harness import BusHarness
+from shiftboss.conformance.worker.harness import WORKER, WaitLimits
+from shiftboss.conformance.worker.packet_harness import PacketHarness
 from shiftboss.conformance.worker_process import StartsWorkers
 from shiftboss.errors import InvalidRequest
 
 Profile = Literal["bus", "packet"]
 
-BUS_CHECKS: Final[list[Check[BusBench]]] = [
+BUS_CHECKS: Final[list[Check[BusHarness]]] = [
     *bus_loop.LOOP,
     *bus_faults.FAULTS,
     *bus_messages.MESSAGES,
     *bus_messages.RECORD,
 ]
-PACKET_CHECKS: Final[list[Check[PacketBench]]] = [*packet_reports.REPORTS, *packet_faults.FAULTS]
+PACKET_CHECKS: Final[list[Check[PacketHarness]]] = [*packet_reports.REPORTS, *packet_faults.FAULTS]
 
 
 class WorkerKit:
@@ -56,37 +56,37 @@ class WorkerKit:
         on_result: Callable[[Result], None] = lambda _: None,
     ) -> list[Result]:
         with proxying(self._server.url) as proxy:
-            bench: Any = self._bench(profile, proxy)
+            harness: Any = self._bench(profile, proxy)
             try:
-                bench.prepare()
-                return run_checks(chosen(checks_of(profile), only), bench, on_result)
+                harness.prepare()
+                return run_checks(chosen(checks_of(profile), only), harness, on_result)
             finally:
-                bench.close()
+                harness.close()
 
     def detect(self) -> Profile:
         """The profile by the first report of the worker, which is given both environments."""
         with proxying(self._server.url) as proxy:
-            bench = self._bench("packet", proxy)
-            assert isinstance(bench, PacketBench)
-            packet = bench.new_packet(["task-1 done"], with_other=True)
+            harness = self._bench("packet", proxy)
+            assert isinstance(harness, PacketHarness)
+            packet = harness.new_packet(["task-1 done"], with_other=True)
             try:
-                bench.start_worker({**packet.environment, "SHIFTBOSS_WORKER": WORKER})
-                return bench.wait("a first call of the worker", lambda: _profile_of(proxy))
+                harness.start_worker({**packet.environment, "SHIFTBOSS_WORKER": WORKER})
+                return harness.wait("a first call of the worker", lambda: _profile_of(proxy))
             except Broken as broken:
                 raise InvalidRequest(
                     f"profile: cannot tell which one the worker has: {broken}",
                     field="profile",
                     hint="start it by hand to see why it ends"
-                    if bench.ended()
+                    if harness.ended()
                     else "give --profile bus or --profile packet",
                 ) from None
             finally:
-                bench.close()
+                harness.close()
 
-    def _bench(self, profile: Profile, proxy: RecordingProxy) -> BusBench | PacketBench:
+    def _bench(self, profile: Profile, proxy: RecordingProxy) -> BusHarness | PacketHarness:
         folder = self._folder / f"{profile}-{time.monotonic_ns()}"
         folder.mkdir(parents=True)
-        bench_class = BusBench if profile == "bus" else PacketBench
+        bench_class = BusHarness if profile == "bus" else PacketHarness
         return bench_class(self._server, proxy, self._start, folder, self._limits)
 
 

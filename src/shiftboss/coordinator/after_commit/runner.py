@@ -1,12 +1,12 @@
-"""Effects after a commit: what an event leads to outside of the database.
+"""Effects after a commit: the consequences of an event outside of the database.
 
 A use case is a function of its transaction and may run more than once, so it must not write a file,
 send a notification or count something. Such an effect is a module of this package,
 registered in `registry.py` with the kinds of events that it handles.
 
-An effect runs after the commit, on the event loop, behind the answer: nobody waits for it. It
+An effect runs after the commit, on the event loop, after the answer: no caller waits for it. It
 costs nothing where no event of its kinds is committed, because the hub only calls listeners of the
-event's own kind. One server of those on a database runs the effects, as it runs most duties.
+event's own kind. Of the servers on a database, one runs the effects, as it runs most duties.
 
 An effect runs at least once only with the help of its `catch_up`: a crash between the commit and
 the effect, a full queue, a lost connection to other servers, an effect that fails or a change of
@@ -116,7 +116,8 @@ class AfterCommit:
                 try:
                     await self._run_next()
                 except LeadershipLost:
-                    # For a moment, perhaps: the lease may be renewed late, and nobody takes over.
+                    # This may be temporary: the lease may be renewed late without another server
+                    # taking over.
                     self.catch_up()
         finally:
             self._is_running = False

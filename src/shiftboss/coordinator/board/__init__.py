@@ -1,1 +1,1 @@
-"""What the page and the terminal show: cards, workers, the inbox, and what has changed."""
+"""The data of the page and the terminal view: cards, workers, the inbox, and changes."""

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from shiftboss.coordinator.board.milestone_facts import MilestoneFacts, milestone_facts
-from shiftboss.coordinator.board.task_facts import BoardFacts, read_facts
+from shiftboss.coordinator.board.task_facts import (
+    BoardFacts,
+    MilestoneFacts,
+    milestone_facts,
+    read_facts,
+)
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.cards import WAITS_FOR_MAX, Card, CardList, Ci, ListCardsRequest
 from shiftboss.protocol.states import WorkerState

@@ -1,8 +1,8 @@
 """The change feed: which tasks of which swarms have changed, put together for all readers at once.
 
-It costs nothing while nobody reads: the hub passes it events only then. A burst of changes becomes
-one frame, which is rendered once, however many readers there are. A frame only says what to read
-again, so one that is lost is made good by a `reload`.
+It costs nothing without readers: the hub passes it events only while there are some. A burst of
+changes becomes one frame, which is rendered once, however many readers there are. A frame only says
+what to read again, so one that is lost is made good by a `reload`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event
 
 FRAME_SECONDS: Final = 0.2
-# The first change after a pause is told at once, together with what the same request changes.
+# The first change after a pause is sent at once, together with the other changes of the same
+# request.
 FIRST_SECONDS: Final = 0.02
 # With many readers frames are rarer: each is a write to every one of them, and most then read.
 READERS_PER_STEP: Final = 4
-# What a heartbeat changes (the step, the use of the context) is no event, and can wait.
+# The changes of a heartbeat (the step, the use of the context) are not events, and can wait.
 HEARTBEAT_SECONDS: Final = 2.0
 TASKS_MAX: Final = 200
 BEHIND_FRAMES_MAX: Final = 50
@@ -93,7 +94,7 @@ class Frame:
 
 
 class ChangeReader:
-    """What one reader has not read yet."""
+    """The changes that one reader has not read yet."""
 
     def __init__(self, swarm_id: str | None) -> None:
         self.swarm_id = swarm_id
@@ -144,7 +145,8 @@ class ChangeFeed:
         self._heartbeats_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._last_frame_at = 0.0
-        # How many frames were made: what was read since the last one shows all that it tells.
+        # How many frames were made: data read since the last frame includes all changes that it
+        # announced.
         self.frames = 0
         hub.on_close(self._close)
 
@@ -155,7 +157,7 @@ class ChangeFeed:
             reader.end()
         if not self._readers:
             self._hub.watch(self._on_commit)
-            # What was read before may be older than changes that made no frame.
+            # Data read before may be older than changes that were in no frame.
             self.frames += 1
         self._readers[reader] = None
         return reader
@@ -192,7 +194,7 @@ class ChangeFeed:
             self._schedule(self._heartbeats_at + HEARTBEAT_SECONDS)
 
     def _on_commit(self, events: list[Event]) -> None:
-        """On the hot path: what the events say is found out later, once for many."""
+        """On the hot path: the events are interpreted later, once for many."""
         self._batches.append(events)
         if self._timer is None:
             self._schedule(self._last_frame_at + self._interval())

@@ -1,4 +1,4 @@
-"""Use case of the inbox: what `status` lists as waiting, with what a person needs to decide it."""
+"""Use case of the inbox: the waiting items of `status`, with the facts that a decision needs."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class _Shared(NamedTuple):
 
 class SharedAnswers:
     """An answer is shared until the next frame of the feed: after that there may be changes that it
-    does not show. Nothing is shared while nobody reads the feed, which then makes no frames. Used
-    on the event loop only."""
+    does not show. Nothing is shared while the feed has no readers, because it then makes no frames.
+    Used on the event loop only."""
 
     def __init__(self, feed: ChangeFeed) -> None:
         self._feed = feed

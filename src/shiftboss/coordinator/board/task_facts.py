@@ -6,13 +6,19 @@ one query for all tasks, and is asked for those tasks only whose status can have
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from pydantic import TypeAdapter
+
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.swarms.overview import live_workers, refused_by
+from shiftboss.protocol.contract.milestones import MilestoneReport, milestone_of_report, progress_of
+from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass
+from shiftboss.rules.contract.milestones import milestone_view
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, PlanRunRecord, Totals
 from shiftboss.rules.tasks.reasons import TaskSituation
@@ -92,7 +98,7 @@ class _FactsReader:
         ]
 
     def _read_waits(self, every: Sequence[str]) -> None:
-        """What keeps a task from starting or from going on."""
+        """The obstacles to starting or continuing a task."""
         tx, swarm_id = self._tx, self._swarm_id
         unended = self._ids("open", "queued", "active", "failed")
         self._dependencies = _by_task(tx.board_dependencies(swarm_id, every))
@@ -106,7 +112,7 @@ class _FactsReader:
         self._scope_requests = _by_task(tx.board_scope_requests(swarm_id, question_ids))
 
     def _read_work(self, every: Sequence[str]) -> None:
-        """What was done, what it cost, and what has become of it."""
+        """The work, its cost, and its outcome."""
         tx, swarm_id = self._tx, self._swarm_id
         under_contract = self._ids("active", "failed", contract=True)
         done = self._ids("done")
@@ -201,3 +207,33 @@ def _by_task(rows: Iterable[R]) -> dict[str, list[R]]:
 
 def _of_owners(rows: Mapping[str, T], owners: Iterable[str]) -> dict[str, T]:
     return {owner: rows[owner] for owner in owners if owner in rows}
+
+
+_REPORT: Final = TypeAdapter[MilestoneReport](MilestoneReport)
+
+
+class MilestoneFacts(NamedTuple):
+    milestone: str | None = None
+    substate: str | None = None
+    progress: str | None = None
+
+
+def milestone_facts(
+    state: WorkerState | None, epoch: int, attempt: ContractAttempt | None
+) -> MilestoneFacts:
+    """A report counts as long as its milestone does."""
+    if state is None or attempt is None or attempt.epoch != epoch:
+        return MilestoneFacts()
+    milestone = milestone_view(state, ci_failed=attempt.ci_failed)
+    report = _report(attempt.progress)
+    if report is None or milestone_of_report(report) != milestone:
+        return MilestoneFacts(milestone)
+    return MilestoneFacts(milestone, getattr(report, "substate", None), progress_of(report))
+
+
+def _report(stored: str | None) -> MilestoneReport | None:
+    """The report without what it returned with it. After a failed CI run there is none: the names
+    of its jobs are stored in its place."""
+    report: dict[str, Any] = json.loads(stored) if stored else {}
+    report.pop("returns", None)
+    return _REPORT.validate_python(report) if "milestone" in report else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shiftboss.coordinator.board.milestone_facts import milestone_facts
+from shiftboss.coordinator.board.task_facts import milestone_facts
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.workers import ListWorkersRequest, WorkerCard, WorkerList
 from shiftboss.rules.contract.records import ContractAttempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.handoffs.ownership import holders
 from shiftboss.coordinator.swarms.overview import live_workers, reason_view, refused_by
 from shiftboss.coordinator.swarms.swarms import check_exists

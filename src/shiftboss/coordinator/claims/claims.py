@@ -1,7 +1,7 @@
 """Use cases of claims: a worker claims that its task is done, a verifier takes the claim.
 
-From the claim to the verdict the server holds the attempt: no lease runs. The verifier decides;
-of what the worker says it only gets the commit and the list of touched files.
+From the claim to the verdict the server holds the attempt: no lease runs. The verifier decides; of
+the worker's report it only gets the commit and the list of touched files.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.protocol.claims.claim_requests import (
     ClaimList,
     ClaimPassView,
@@ -10,8 +10,8 @@ from shiftboss.protocol.claims.claim_requests import (
     OpenClaimView,
     VerifierView,
 )
+from shiftboss.rules.claims.claim_passes import waiting_for
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass
-from shiftboss.rules.claims.passing import waiting_for
 from shiftboss.store.port import Transaction
 
 

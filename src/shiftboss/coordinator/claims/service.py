@@ -1,4 +1,4 @@
-"""What verifiers ask for: claims to verify, more time, and to record a verdict."""
+"""The calls of verifiers: take a claim, renew it, record a verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any, TypeVar
 
-from shiftboss.coordinator.claims import claims, open_claims, passing, verdicts
+from shiftboss.coordinator.claims import claim_passes, claims, open_claims, verdicts
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.admission import Admissions
 from shiftboss.coordinator.deployment.keys import signed_in
@@ -38,7 +38,7 @@ from shiftboss.rules.claims.handoffs import Claim, is_object_name
 from shiftboss.store.acting import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
-# What makes a claim ready to be taken.
+# The events that make a claim ready to be taken.
 TAKABLE = (EventKind.CLAIM_MADE, EventKind.CLAIM_PASSED, EventKind.CLAIM_RETRIED)
 # How often it is stored that a verifier is there.
 NOTE_VERIFIER_MS = 20_000
@@ -123,7 +123,7 @@ class ClaimService:
         now_ms = self._clock()
         if now_ms - self._noted_ms.get(verifier, -NOTE_VERIFIER_MS) < NOTE_VERIFIER_MS:
             return
-        await self._store.write(lambda tx: passing.note_verifier(tx, verifier, now_ms), "")
+        await self._store.write(lambda tx: claim_passes.note_verifier(tx, verifier, now_ms), "")
         if len(self._noted_ms) >= VERIFIERS_NOTED_MAX:
             self._noted_ms.clear()
         self._noted_ms[verifier] = now_ms
@@ -137,7 +137,7 @@ class ClaimService:
     async def retry_claim(
         self, request: RetryClaimRequest, key: str | None = None
     ) -> RetryClaimAnswer:
-        return await write_once(self._store, self._clock, passing.retry_claim, request, key)
+        return await write_once(self._store, self._clock, claim_passes.retry_claim, request, key)
 
     async def renew_claim(
         self, request: RenewClaimRequest, _key: str | None = None

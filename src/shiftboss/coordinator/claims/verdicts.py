@@ -8,7 +8,7 @@ from collections.abc import Callable
 from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
-from shiftboss.coordinator.claims import passing
+from shiftboss.coordinator.claims import claim_passes
 from shiftboss.coordinator.claims.claims import (
     REJECTIONS_MAX,
     claimed_by,
@@ -120,7 +120,7 @@ def pass_on(
     tx: Transaction, key: tuple[str, str, int], verifier: str, reason: str, now_ms: int
 ) -> str:
     """The verifier cannot look at the claim, which says nothing about the work: another one should.
-    When nobody is left, the claim waits for a person."""
+    When no verifier is left, the claim waits for a person."""
     taken = _taken_claim(tx, key, verifier, now_ms)
     return "void" if taken is None else _pass_on(tx, taken, verifier, reason, None, now_ms)
 
@@ -134,7 +134,7 @@ def _pass_on(
     now_ms: int,
 ) -> str:
     claim, held, handoff = taken
-    refusal = passing.leave_to_others(tx, claim, verifier, reason, verdict, now_ms)
+    refusal = claim_passes.leave_to_others(tx, claim, verifier, reason, verdict, now_ms)
     if refusal is None:
         return "waiting"
     _refuse(tx, claim, held, handoff, refusal, now_ms)
@@ -146,12 +146,12 @@ def release(tx: Transaction, key: tuple[str, str, int], verifier: str, now_ms: i
     taken = _taken_claim(tx, key, verifier, now_ms)
     if taken is None:
         return "void"
-    passing.release(tx, taken[0], verifier, now_ms)
+    claim_passes.release(tx, taken[0], verifier, now_ms)
     return "waiting"
 
 
 def give_up(tx: Transaction, seen: Claim, now_ms: int) -> None:
-    """Nobody verifies the claim: tell a person, or refuse it if a verifier has said why."""
+    """No verifier verifies the claim: tell a person, or refuse it if a verifier has said why."""
     if tx.take_swarm(seen.swarm_id) is None:
         return
     claim = tx.claim(seen.swarm_id, seen.task_id, seen.claim_id)
@@ -159,7 +159,7 @@ def give_up(tx: Transaction, seen: Claim, now_ms: int) -> None:
     handoff = tx.handoff(seen.swarm_id, seen.task_id, seen.contract_version)
     if claim != seen or held is None or handoff is None or held.claim_id != claim.claim_id:
         return
-    refusal = passing.give_up(tx, claim, now_ms)
+    refusal = claim_passes.give_up(tx, claim, now_ms)
     if refusal is not None:
         _refuse(tx, claim, held, handoff, refusal, now_ms)
 

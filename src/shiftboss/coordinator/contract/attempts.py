@@ -1,7 +1,7 @@
-"""What the contract stores of an attempt besides its state: clock, reports, checkpoints.
+"""The contract's data of an attempt besides its state: clock, reports, checkpoints.
 
-What a worker returns at completion is kept with the attempt until there is a claim, and becomes the
-summary of the receipt.
+The return values of a worker at completion are kept with the attempt until there is a claim, and
+become the summary of the receipt.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def check_returns(report: MilestoneReport, returns: CompletionReturn | None) -> 
 def with_report(
     attempt: ContractAttempt, report: MilestoneReport, returns: CompletionReturn | None
 ) -> ContractAttempt:
-    """The attempt with its newest report. What an earlier push returned is dropped."""
+    """The attempt with its newest report. The return values of an earlier push are dropped."""
     data = report.model_dump(mode="json", exclude_none=True)
     if returns is not None:
         data["returns"] = returns.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""What a worker can look up about its task: the context handoff, and the state of its CI."""
+"""Queries of a worker about its task: the context handoff, and the state of its CI."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def check_done_runs(
     request: ReportMilestoneRequest, report: Done, runs: Sequence[CiRun], sha: str
 ) -> None:
     """The runs that a worker names must be runs of its commit. A commit without a run is refused
-    for that. What cannot be checked yet does not get into the claim."""
+    for that. Facts that cannot be checked yet are left out of the claim."""
     names = run_names(runs)
     if names and report.ci_run is not None:
         check_named_run(report.ci_run, names, sha, "ci_run")

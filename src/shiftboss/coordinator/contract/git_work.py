@@ -1,4 +1,4 @@
-"""What git has of the work on a task, for reports and checkpoints."""
+"""Reads the work on a task from git, for reports and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.rules.contract.checkpoints import WorkSinceBase
 async def read_git_work(
     evidence: Evidence, handoff: Handoff, commit: str | None = None
 ) -> WorkSinceBase | None:
-    """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
+    """The work on the task in git, up to a commit or the tip of its branch. None if that cannot be
     read now: a report does not fail because of it."""
     if commit is None and handoff.branch is None:
         return None

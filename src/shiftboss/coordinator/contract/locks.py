@@ -52,7 +52,7 @@ def _check_unlanded(tx: Transaction, swarm_id: str, task_id: str) -> None:
 
 
 def _abandoned_merge_lock(tx: Transaction, swarm_id: str, merges: str) -> RepoLock | None:
-    """The lock of a merge that failed or was cancelled. What it pushed is on its own branch."""
+    """The lock of a merge that failed or was cancelled. Its pushed work is on its own branch."""
     for lock in tx.repo_locks():
         if (lock.swarm_id, lock.merges) == (swarm_id, merges):
             task = tx.task(swarm_id, lock.task_id)

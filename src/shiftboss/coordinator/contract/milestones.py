@@ -67,8 +67,8 @@ _EVENTS: Final = {
 
 
 class GitFacts(NamedTuple):
-    """What git has of the task at a report. `sha` is the full hash of a pushed commit; None if the
-    repository does not have it. `work` is None if it is not known."""
+    """The work on the task in git at the time of a report. `sha` is the full hash of a pushed
+    commit; None if the repository does not have it. `work` is None if it is not known."""
 
     sha: str | None = None
     work: WorkSinceBase | None = None

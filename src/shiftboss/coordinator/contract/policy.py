@@ -137,7 +137,7 @@ class ActivePolicy:
         return branch
 
     def demand(self, name: str, path: str, branch: str | None = None) -> CiDemand:
-        """What CI must show for a commit of the repo, on the repo's branch or another."""
+        """The CI requirements for a commit of the repo, on the repo's branch or another."""
         repo = self.repo(name)
         return CiDemand(
             repo=name,

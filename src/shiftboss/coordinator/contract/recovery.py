@@ -31,8 +31,8 @@ OPERATIONS_NAMED_MAX = 20
 
 
 def first_state(tx: Transaction, held: Assignment) -> WorkerState:
-    """The state in which an acknowledged attempt starts: the server goes on following the CI of
-    what the last attempt pushed."""
+    """The state in which an acknowledged attempt starts: the server continues to follow the CI of
+    the last attempt's push."""
     handoff = tx.handoff(held.swarm_id, held.task_id)
     tracking = tx.tracking(held.swarm_id, held.task_id)
     follows = handoff is not None and handoff.repo_name is not None and tracking is not None

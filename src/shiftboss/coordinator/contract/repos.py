@@ -89,7 +89,7 @@ def _is_lock(blocker: dict[str, Any], lock: RepoLock) -> bool:
 
 
 def blockers_of(tx: Transaction, policy: ActivePolicy, repo: str) -> list[dict[str, Any]]:
-    """What blocks work on the repo now; empty if nothing does."""
+    """The current blockers of work on the repo; empty if there are none."""
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     active = [name for name in locks if name in policy]
     chain = policy.settings.locking == "chain"

@@ -1,1 +1,1 @@
-"""What the servers of a deployment share: tokens, keys, the policy, each other."""
+"""The shared state of a deployment's servers: tokens, keys, the policy, each other."""

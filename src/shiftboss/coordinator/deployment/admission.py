@@ -1,4 +1,5 @@
-"""Whether the caller of a request that waits is still admitted: its token may end meanwhile."""
+"""Whether the caller of a request that waits is still admitted: its token may end while it
+waits."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class ClockSkewed(ShiftbossError):
 
 
 class DatabaseClock:
-    """Call it for the time of the database in nanoseconds: what it showed when it was measured,
-    plus the time that has passed on this machine. A duty measures it again."""
+    """Call it for the time of the database in nanoseconds: the time when it was measured, plus the
+    time that has passed on this machine. A duty measures it again."""
 
     on_every_server: ClassVar = True
 

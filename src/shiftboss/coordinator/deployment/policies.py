@@ -94,13 +94,14 @@ class PolicyService:
         self.unreadable = text
 
     async def use_file(self) -> None:
-        """Without a server: what a server here would start with, if it has none in its store."""
+        """Without a server: the policy that a server here would start with, if its store has
+        none."""
         if self._file is not None and self.in_force is None:
             self._active.replace(await _parse(await _read(self._file)), 0)
 
     async def put_file(self) -> list[str]:
         """At the start, and when the files are read again: apply the file of this server, or say
-        that it is not in force. What has changed. Raises InvalidPolicy."""
+        that it is not in force. The changes. Raises InvalidPolicy."""
         if self._file is None:
             return []
         text = await _read(self._file)

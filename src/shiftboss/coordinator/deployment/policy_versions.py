@@ -47,7 +47,7 @@ def apply(
 
 
 def locked_without_policy(tx: Transaction, policy: Policy) -> list[str]:
-    """What to say about locks of repos that the policy does not have."""
+    """The message about locks of repos that the policy does not have."""
     return [
         f"{lock.repo} is locked for {lock.task_id} of {lock.swarm_id} and no longer in the policy: "
         "the lock blocks nothing until the repo is back"

@@ -2,8 +2,9 @@
 
 A row is renewed every ten seconds where servers share a database, and when a fact that servers
 compare has changed: else a new policy would look like a difference for a while. It has the facts in
-which servers of one deployment should agree, and what an operator wants to know. Whoever knows a
-fact adds it: `presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and no secret.
+which servers of one deployment should agree, and what an operator wants to know. Each component
+adds the facts that it knows: `presence.facts["clock_skew_ms"] = lambda: ...`; it must be JSON, and
+no secret.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from shiftboss.rules.deployment.servers import (
     find_differences,
     is_living,
     living_servers,
+    work_together,
 )
-from shiftboss.rules.deployment.versions import work_together
 from shiftboss.store.port import Store, Transaction
 
 log = logging.getLogger(__name__)
 
-# The only server on a file has nobody to tell: its row is for people who read the file.
+# The only server on a file has no other to inform: its row is for people who read the file.
 ALONE_RENEWAL_SECONDS: Final = 600.0
 STOP_SECONDS: Final = 2.0
 
@@ -47,7 +48,7 @@ Fact = Callable[[], object]
 
 
 class Neighbours(NamedTuple):
-    """What a server finds when it renews its row. The own server is among the living."""
+    """The findings of a server when it renews its row. The own server is among the living."""
 
     living: list[DeploymentServer]
     retired_keys: frozenset[str]

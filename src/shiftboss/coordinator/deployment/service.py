@@ -1,4 +1,4 @@
-"""What the servers of a database say about themselves, and whether this one may get traffic.
+"""The reports of a database's servers about themselves, and whether this one may get traffic.
 
 Other parts add to it: `facts` are put into the row of this server, `not_ready` are checks of their
 own (None: nothing is wrong), `credentials` lists what is missing to ask a forge.
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from shiftboss.coordinator.claims.passing import living_verifiers
+from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
@@ -78,12 +78,12 @@ class DeploymentService:
         self._check_health = check_health
         self._duties = list(duties)
         self.not_ready: dict[str, Check] = {}
-        # What is wrong with a server that may get traffic nevertheless.
+        # The problems of a server that may still get traffic.
         self.degraded: dict[str, Check] = {}
         # Those that ask the store.
         self.degraded_in_store: list[Callable[[], Awaitable[ReadinessProblem | None]]] = []
         self.credentials: Callable[[], Awaitable[Iterable[str]]] = _no_problems
-        # What is kept where on this machine.
+        # Which data is where on this machine.
         self.folders: dict[str, Path] = {}
 
     @property
@@ -110,7 +110,7 @@ class DeploymentService:
         return [reason for reason in problems if reason is not None]
 
     async def warnings(self) -> list[ReadinessProblem]:
-        """What somebody should look at, although this server may get traffic."""
+        """Problems that need attention, although this server may get traffic."""
         problems = [
             *(warning_of_disk(disk) for disk in await self._disks()),
             *(check() for check in self.degraded.values()),
@@ -185,8 +185,9 @@ async def _no_problems() -> Iterable[str]:
     return ()
 
 
-# Digests of tokens are compared, and shown to nobody.
-# What servers compare about their tokens, and the names of waiting workers, which may be many.
+# Digests of tokens are compared, but never shown.
+# Facts that are not shown: the digests of tokens that servers compare, and the names of waiting
+# workers, which may be many.
 _HIDDEN_FACTS: Final = frozenset({"operator_token", "token", "polling"})
 
 

@@ -53,7 +53,7 @@ class SessionService:
     async def log_in(self, code: str) -> NewSession:
         """Raises LoginCodeInvalid."""
         digest, now_ms = _digest(code), self._clock()
-        # Anybody can send a code: one that nobody has made costs no write.
+        # Any client can send a code: an unknown one costs no write.
         if not await self._store.read(lambda tx: tx.has_login_code(digest)):
             raise LoginCodeInvalid
         secret, token_id = secrets.token_urlsafe(TOKEN_BYTES), SESSION_PREFIX + secrets.token_hex(8)
@@ -84,7 +84,7 @@ def create_code(tx: Transaction, digest: bytes, now_ms: int) -> LoginCode:
     tx.forget_login_codes(now_ms)
     if tx.login_code_count() >= CODES_MAX:
         raise Conflict(
-            f"there are {CODES_MAX} login links that nobody has used; nothing was changed",
+            f"there are {CODES_MAX} unused login links; nothing was changed",
             hint="use one of them, or wait ten minutes",
         )
     actor = tx.actor

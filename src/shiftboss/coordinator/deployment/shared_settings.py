@@ -31,8 +31,8 @@ class SharedSettings:
         self._loads.append(load)
 
     async def read(self) -> None:
-        """Read everything now, in the order in which it was added. What cannot be read does not
-        keep the rest from being read: a policy that this server does not understand must not keep a
+        """Read everything now, in the order in which it was added. An unreadable setting does not
+        prevent reading the others: a policy that this server does not understand must not keep a
         revoked token valid."""
         errors: list[Exception] = []
         async with self._reading:
@@ -45,8 +45,8 @@ class SharedSettings:
             raise errors[0]
 
     async def read_own_change(self) -> None:
-        """Read everything before a change is answered. It was committed: what cannot be read now
-        is read as soon as that is possible."""
+        """Read everything before a change is answered. It was committed: if it cannot be read now,
+        it is read as soon as possible."""
         try:
             await self.read()
         except ShiftbossError as error:

@@ -41,7 +41,7 @@ def create(
 ) -> StoredToken:
     if request.name.lower() in RESERVED_NAMES:
         raise InvalidRequest(
-            f"name: {request.name} is the name of somebody without a token of their own",
+            f"name: {request.name} is reserved for callers without a named token",
             field="name",
             hint=f"choose another one than {', '.join(sorted(RESERVED_NAMES))}",
         )
@@ -111,8 +111,9 @@ def create_for_task(
 
 
 def end_of_maker(tx: Transaction, now_ms: int) -> list[int]:
-    """When the last token of the caller's name expires, if it does: what it makes must not outlive
-    it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by now."""
+    """When the last token of the caller's name expires, if it does: tokens that it makes must not
+    outlive it. While it is rotated, the new one counts. Raises Unauthorized if it was revoked by
+    now."""
     if not tx.actor.is_named:
         return []
     if tx.actor.is_session and tx.actor.expires_at_ms is not None:
@@ -232,7 +233,7 @@ def add(tx: Transaction, token: StoredToken, kept_free: int = 0) -> StoredToken:
     if valid >= TOKENS_MAX - kept_free:
         raise Conflict(
             f"there are {valid} tokens already; nothing was changed",
-            hint="revoke those that are not used: `shiftboss token list`",
+            hint="revoke unused tokens: `shiftboss token list`",
         )
     tx.add_token(token)
     tx.announce_settings()

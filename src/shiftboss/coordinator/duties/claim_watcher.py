@@ -1,16 +1,17 @@
-"""Notices claims that nobody verifies: every verifier has passed on them, or none is there."""
+"""Notices claims that are not being verified: every verifier has passed on them, or none is
+there."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from shiftboss.coordinator.claims import passing, verdicts
+from shiftboss.coordinator.claims import claim_passes, verdicts
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.claims.claim_passes import is_given_up
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.rules.claims.passing import is_given_up
 from shiftboss.store.port import Transaction, Transactions
 
 # A verifier that is gone is noticed when its time is over, which no event tells.
@@ -37,5 +38,5 @@ class ClaimWatcher(Timer):
 
 def _given_up(tx: Transaction, now_ms: int) -> list[Claim]:
     claims = tx.unattended_claims(now_ms, DUE_PER_ROUND_MAX)
-    living = passing.living_verifiers(tx, now_ms) if claims else {}
+    living = claim_passes.living_verifiers(tx, now_ms) if claims else {}
     return [claim for claim in claims if is_given_up(claim, living, tx.claim_passes(claim), now_ms)]

@@ -121,7 +121,7 @@ class Cleaner:
         return bool(is_gone)
 
     async def _prune(self, swarm_id: str, before_ms: int) -> None:
-        """Old events, workers and tasks of a swarm that goes on."""
+        """Old events, workers and tasks of a swarm that is still in use."""
         for prune in (retention.prune_events, retention.prune_workers):
             prune_some = partial(
                 prune, swarm_id=swarm_id, before_ms=before_ms, limit=EVENTS_PER_TRANSACTION_MAX
@@ -154,7 +154,7 @@ class Cleaner:
                     self._on_deleted()
 
     async def _prune_records(self, before_ms: int) -> None:
-        """What belongs to no swarm: pushes, signals."""
+        """Rows of no swarm: pushes, signals."""
         prune = partial(_prune_records, before_ms=before_ms)
         while await self._store.write(prune, "") == ANSWERS_PER_TRANSACTION_MAX:
             pass

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from shiftboss.coordinator.bus import task_endings
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.duties.standstill import StandstillWatch
+from shiftboss.coordinator.duties.suspend_detection import SuspendDetector
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
@@ -33,10 +33,10 @@ class LeaseReaper(Timer):
         store: Transactions,
         clock: Clock,
         hub: Hub,
-        standstill: StandstillWatch | None = None,
+        suspend_detector: SuspendDetector | None = None,
     ) -> None:
         super().__init__(store, clock, hub)
-        self._standstill = standstill or StandstillWatch()
+        self._suspend_detector = suspend_detector or SuspendDetector()
         self._wakes_at_ms: int | None = None
         hub.listen(EventKind.TASK_ASSIGNED, self._on_offer)
         hub.listen(EventKind.TASK_STARTED, self._on_lease)
@@ -58,11 +58,11 @@ class LeaseReaper(Timer):
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._standstill.run())
+            group.create_task(self._suspend_detector.run())
             await super().run()
 
     async def act(self, now_ms: int) -> None:
-        if self._standstill.take():
+        if self._suspend_detector.take():
             await self._renew_expired(now_ms)
         expired = await self.store.read(lambda tx: tx.expired_leases(now_ms, DUE_PER_ROUND_MAX))
         for swarm_id, task_id, epoch in expired:
@@ -73,13 +73,13 @@ class LeaseReaper(Timer):
 
     async def _renew_expired(self, now_ms: int) -> None:
         """No lease ends before this was done."""
-        log.warning("the server stood still: leases that ran out meanwhile are renewed")
+        log.warning("the server was suspended: leases that expired during that time are renewed")
         try:
             await self.store.write(
                 lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""
             )
         except ShiftbossError:
-            self._standstill.put_back()
+            self._suspend_detector.put_back()
             raise
 
     async def next_at_ms(self) -> int | None:

@@ -129,7 +129,7 @@ async def attempt_to_send(channel: Channel, envelope: OutgoingMessage) -> SendRe
     except NotSent as error:
         return SendResult(error.text, error.asked_seconds)
     except Exception as error:
-        # A channel that fails in a way that nobody thought of is tried again, too.
+        # A channel that fails with an unexpected error is tried again, too.
         log.exception("a notification could not be sent")
         return SendResult(_unexpected(channel, error))
     return SendResult()
@@ -210,7 +210,8 @@ class Notifier:
             log.warning("notifications of former channels stay: %s", error)
 
     async def flush(self) -> None:
-        """Send what is due before the server ends. What is not sent in time, the next one sends."""
+        """Send what is due before the server ends. The next leader sends messages that were not
+        sent in time."""
         if not self._leads() or not self._active.settings.channels:
             return
         try:

@@ -1,4 +1,4 @@
-"""What a duty has done since it was started here: for metrics, and to notice one that is stuck."""
+"""The record of a duty since it was started here: for metrics, and to notice one that is stuck."""
 
 from __future__ import annotations
 

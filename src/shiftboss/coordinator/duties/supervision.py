@@ -1,7 +1,7 @@
 """Runs the duties of a server, and starts them again if one of them ends with an error.
 
-A duty handles what it expects by itself. What it does not expect must not leave a server that seems
-to work and no longer ends leases.
+A duty handles what it expects by itself. An unexpected error must not leave a server that seems to
+work but no longer ends leases.
 """
 
 from __future__ import annotations

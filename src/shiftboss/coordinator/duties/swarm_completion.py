@@ -1,8 +1,8 @@
 """Completes swarms with tasks of the bus when nothing in them is left to do, and opens them again.
 
 A swarm is checked when nothing has changed in it for some seconds, so that work that comes one
-task at a time does not complete it again and again, and reports cost nothing more. What was missed
-while no server was up is found at the start.
+task at a time does not complete it again and again, and reports cost nothing more. Completions that
+were missed while no server was up are found at the start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SWARMS_PER_PAGE: Final = 50
 # More than this is looked for in the store.
 SWARMS_REMEMBERED_MAX: Final = 10_000
 
-# What can be the last thing that was left to do, and what gives a swarm something to do.
+# The events that can end the last work of a swarm, and those that give it new work.
 CHANGES: Final = (
     EventKind.TASK_ADDED,
     EventKind.TASK_QUEUED,

@@ -1,9 +1,9 @@
 """Exports the traces of tasks: a duty of the leader, if traces are on.
 
 It follows the events of each swarm behind their commits, as far as they were exported before, makes
-the spans that they end, and hands them to a `SpanSink`. The store is the buffer: what a collector
-does not take is made again from the events, by this server or the next one, and has the same ids.
-Nothing else in the server knows of traces, and without them none of this runs.
+the spans that they end, and hands them to a `SpanSink`. The store is the buffer: spans that a
+collector does not accept are made again from the events, by this server or the next one, with the
+same ids. Nothing else in the server knows of traces, and without them none of this runs.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class TraceExport(Timer):
 
     async def run(self) -> None:
         self._is_running = self._must_catch_up = True
-        self._swarms.clear()  # another server may have exported meanwhile
+        self._swarms.clear()  # another server may have exported since
         try:
             await super().run()
         finally:
@@ -113,7 +113,7 @@ class TraceExport(Timer):
                 self._timer = None
 
     async def flush(self) -> None:
-        """Export what is due before the server ends. What is left, the next one exports."""
+        """Export what is due before the server ends. The next leader exports the rest."""
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 # Also for what the last requests have led to, when the duty had ended.
@@ -151,8 +151,8 @@ class TraceExport(Timer):
         return None
 
     async def _note_pending(self) -> None:
-        """What was not exported. Traces that are turned on begin with what happens from then on:
-        what was done before would only flood the collector."""
+        """The spans that were not exported. Traces begin with the events after they were turned on:
+        earlier ones would only flood the collector."""
         now_ms = self.clock()
         await self.store.write(lambda tx: _begin(tx, now_ms), "")
         for swarm in await self.store.read(lambda tx: tx.traced_swarms(SWARMS_MAX)):
@@ -184,7 +184,7 @@ class TraceExport(Timer):
         return (await self.store.read(lambda tx: tx.event_bounds(swarm_id)))[1]
 
     async def _read_history(self, swarm_id: str, last: int) -> _Swarm:
-        """What had begun at the last event that was exported."""
+        """The work in progress at the last exported event."""
         swarm = _Swarm(swarm_id)
         until = await self.store.read(lambda tx: tx.traced_until(swarm_id))
         end = min(until or 0, last)
@@ -194,7 +194,9 @@ class TraceExport(Timer):
                 swarm.spans.apply(event, from_json(event.data))
             swarm.until = before - 1
         while len(self._swarms) >= REMEMBERED_SWARMS_MAX:
-            del self._swarms[next(iter(self._swarms))]  # if it goes on, its history is read again
+            del self._swarms[
+                next(iter(self._swarms))
+            ]  # if it has more events, its history is read again
         self._swarms[swarm_id] = swarm
         return swarm
 

@@ -57,7 +57,7 @@ class Verification(Timer):
             await self._leave()
 
     async def _leave(self) -> None:
-        """Another verifier may take its claims at once, and nobody waits for this one."""
+        """Another verifier may take its claims at once, without waiting for this one."""
         with contextlib.suppress(ShiftbossError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self.store.write(self._forget, "")

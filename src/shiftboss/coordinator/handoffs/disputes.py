@@ -47,7 +47,7 @@ def dispute_contract(tx: Transaction, request: DisputeContractRequest, now_ms: i
         raise InvalidRequest(
             f"bead_id: {request.bead_id} is a packet, whose worker cannot wait for an answer",
             field="bead_id",
-            hint="report what is wrong with swarm_error",
+            hint="report the problem with swarm_error",
         )
     take_swarm(tx, request.swarm_id, now_ms)
     handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)
@@ -76,7 +76,7 @@ def dispute_of_holder(
     answered = tx.answered_disputes(held.swarm_id, held.task_id, held.epoch, ANSWERED_READ_MAX)
     check_not_answered(dispute, answered, handoff.created_at_ms)
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
-    # The swarm is locked, so nobody else takes this number.
+    # The swarm is locked, so no other request takes this number.
     newest = tx.questions(held.swarm_id, 1, only_open=False)
     number = newest[0].question_id + 1 if newest else 1
     text = dispute_question(held.worker, held.swarm_id, held.task_id, number, dispute)
@@ -163,7 +163,7 @@ def amend(tx: Transaction, request: AmendHandoffRequest, now_ms: int) -> Handoff
 
 
 def _changing(request: AmendHandoffRequest) -> str:
-    """What the worker that waits for the answer could not know without asking again."""
+    """Facts that the waiting worker could not know without asking again."""
     if not request.expectations_change:
         return ""
     return f" (tests may change what they expect in {', '.join(request.expectations_change)})"

@@ -77,7 +77,7 @@ def _hint(tx: Transaction, wanted: Reservation, overlap: dict[str, Any]) -> str:
 
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
     """Reserve the files of a task again that has released them: it had failed, was cancelled, or
-    its run has ended. Without a server nobody would work on them, so they stay free until the task
+    its run has ended. Without a server no worker would use them, so they stay free until the task
     is handed out."""
     if task.contract_version is None or tx.polls.is_offline:
         return

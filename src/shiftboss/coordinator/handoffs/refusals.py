@@ -11,7 +11,7 @@ Refusal = OwnershipOverlap | RepoBlocked
 
 def note_refusal(tx: Transaction, swarm_id: str, task_id: str, error: Refusal, now_ms: int) -> None:
     """For a task that exists and is open. The transaction that was refused has changed nothing, so
-    this is another one, unless its use case went on."""
+    this is another one, unless its use case continued."""
     if tx.take_swarm(swarm_id) is None:
         return
     task = tx.task(swarm_id, task_id)

@@ -130,7 +130,7 @@ def _ask_contact(
     now_ms: int,
 ) -> ScopeView:
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
-    # The swarm is locked, so nobody else takes this number.
+    # The swarm is locked, so no other request takes this number.
     newest = tx.scope_requests(row.swarm_id, 1, only_open=False)
     number = f"{newest[0].request_id + 1 if newest else 1} --swarm {row.swarm_id}"
     question = (
@@ -243,7 +243,7 @@ def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:
 
 
 def _with_current_state(tx: Transaction, row: ScopeRequest) -> ScopeRequest:
-    """An open request is over when its question was withdrawn: nobody waits for it."""
+    """An open request is over when its question was withdrawn: no worker waits for it."""
     if row.state != "open":
         return row
     question = tx.question(row.swarm_id, row.question_id) if row.question_id else None

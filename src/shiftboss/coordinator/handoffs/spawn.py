@@ -239,7 +239,7 @@ def _epic_summary(tx: Transaction, request: SpawnSubtaskRequest) -> str:
 
 
 def _finished(tx: Transaction, swarm_id: str, dependencies: Sequence[str]) -> list[FinishedTask]:
-    """What the finished dependencies did: from their receipts, or else their titles."""
+    """The work of the finished dependencies: from their receipts, or else their titles."""
     finished = []
     for task_id in dependencies:
         task = tx.task(swarm_id, task_id)

@@ -1,1 +1,1 @@
-"""What has happened in a swarm: its events, the claims of a task, and the run replayed."""
+"""The history of a swarm: its events, the claims of a task, and the replay of the run."""

@@ -1,4 +1,4 @@
-"""Use case of the claims of a task: what each was checked for, and what came out."""
+"""Use case of the claims of a task, with the checks of each and their results."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ AT_ONCE_MAX: Final = 2
 
 
 class _Work(NamedTuple):
-    """What to show: a commit or a branch, against a base."""
+    """The diff to show: a commit or a branch, against a base."""
 
     source: DiffSource
     handoff: Handoff
@@ -75,8 +75,8 @@ class Diffs:
 
 
 def _find(tx: Transaction, request: ShowDiffRequest) -> list[_Work]:
-    """What to look at, the best first: what landed, else what was claimed and is not refused, else
-    the branch. Nothing keeps the commit of a refused claim, or one that landed as another."""
+    """The candidates, best first: the landed commit, else a claim that is not refused, else the
+    branch. Nothing keeps the commit of a refused claim, or one that landed as another."""
     check_task_exists(tx, request.swarm_id, request.bead_id)
     task = (request.swarm_id, request.bead_id)
     current = tx.handoff(*task)
@@ -107,7 +107,7 @@ def _claimed(tx: Transaction, claim: Claim, current: Handoff, source: DiffSource
     verdict = {} if claim.verdict is None else json.loads(claim.verdict)
     commit = verdict.get("commit") or json.loads(claim.words).get("commit")
     handoff = tx.handoff(claim.swarm_id, claim.task_id, claim.contract_version) or current
-    if commit is None:  # the tip of the branch, which nobody has looked up yet
+    if commit is None:  # the tip of the branch, which has not been resolved yet
         commit = None if handoff.branch is None else f"refs/heads/{handoff.branch}"
     if commit is None:
         return []

@@ -55,7 +55,7 @@ def _range(request: ListEventsRequest, first: int, last: int) -> EventFilter:
 
 
 def _within_size(found: list[Event]) -> list[Event]:
-    """At least one, so that there is always a way to go on."""
+    """At least one, so that the reader can always continue."""
     size = 0
     for count, event in enumerate(found):
         size += len(event.data)

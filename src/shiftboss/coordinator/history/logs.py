@@ -1,4 +1,4 @@
-"""What the agents of a task have printed, from the folder of its run on this machine.
+"""The output of a task's agents, from the folder of its run on this machine.
 
 The files are written by the run and by its agents. A request names a swarm and a task, never a
 path.
@@ -25,7 +25,7 @@ def read_log(state: Path | None, request: ReadLogRequest) -> LogAnswer:
     if not records:
         return LogAnswer(available=False, reason=_why_not(state, request), command=command)
     record = _chosen(records, request)
-    is_live = record.is_live  # asked before the files are read: what it printed last comes too
+    is_live = record.is_live  # asked before the files are read, so that its last output is included
     page = read_agent_log(record, cursor, request.limit, is_live=is_live, tail=request.tail)
     return LogAnswer(
         epoch=record.epoch,

@@ -1,4 +1,4 @@
-"""What has happened, for the surfaces: each call is one use case that only reads."""
+"""The history for the surfaces: each call is one use case that only reads."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What is true of every store after every commit. The simulator and `shiftboss fsck` check it."""
+"""Invariants: true of every store after every commit. The simulator and `shiftboss fsck` check
+it."""

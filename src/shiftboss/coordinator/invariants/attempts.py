@@ -14,7 +14,7 @@ _LEASED = (WorkerState.ASSIGNED, WorkerState.EXECUTING, WorkerState.SELF_REVIEW)
 
 
 def active_tasks_have_an_attempt(facts: SwarmFacts) -> Iterator[BrokenInvariant]:
-    """An active task has exactly its current attempt; without one, nobody would ever finish it."""
+    """An active task has exactly its current attempt; without one, it would never be finished."""
     for task in facts.tasks.values():
         held = facts.assignments.get(task.task_id)
         if task.status != "active":

@@ -42,7 +42,7 @@ STORE_INVARIANTS: Final = (locks.reserved_files_are_apart, events.events_have_a_
 
 
 class StoreReport(NamedTuple):
-    """What was checked, and what is wrong."""
+    """The extent of a check, and the broken invariants."""
 
     swarms: int
     tasks: int
@@ -60,7 +60,7 @@ def check_swarm(facts: SwarmFacts, store: StoreFacts) -> list[BrokenInvariant]:
 
 
 def check_shared(store: StoreFacts, graph: RepoGraph | None = None) -> list[BrokenInvariant]:
-    """What is about several swarms."""
+    """Invariants across swarms."""
     broken = [violation for invariant in STORE_INVARIANTS for violation in invariant(store)]
     if graph is not None:
         broken += locks.locked_repos_are_independent(store, graph)

@@ -89,7 +89,7 @@ def _receipt_id(claim: Claim) -> str:
 
 
 def unverified_receipt(row: ReceiptRow, public_key: str) -> BrokenInvariant | None:
-    """What is wrong with a receipt; None if the key has signed it and the row repeats it."""
+    """The problem of a receipt; None if the key has signed it and the row repeats it."""
     try:
         signed = read_receipt(row.body.encode())
         verify_receipt(signed, public_key)

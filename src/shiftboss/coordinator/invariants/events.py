@@ -116,7 +116,7 @@ def _explain(differing: Mapping[str, tuple[object, object]]) -> str | None:
 
 
 def board_equals_fold(facts: SwarmFacts, board: FoldedBoard) -> Iterator[BrokenInvariant]:
-    """What the events of earlier versions leave open agrees with everything."""
+    """Facts that the events of earlier versions leave open agree with everything."""
     for task_id in sorted(facts.tasks.keys() | facts.assignments.keys()):
         card = board.card(task_id)
         for detail in _differences(facts, board, task_id, card):

@@ -63,7 +63,7 @@ class SwarmFacts(NamedTuple):
 
 
 class StoreFacts(NamedTuple):
-    """What belongs to no single swarm."""
+    """Facts of no single swarm."""
 
     swarm_ids: list[str]
     swarm_ids_of_events: list[str]

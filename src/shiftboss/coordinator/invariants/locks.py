@@ -1,4 +1,4 @@
-"""Invariants of files and repos: what a task in flight has, no other task has."""
+"""Invariants of files and repos: no two tasks in flight have the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants of the queue: what waits, for what, and in which order."""
+"""Invariants of the queue: the waiting tasks, their dependencies and their order."""
 
 from __future__ import annotations
 

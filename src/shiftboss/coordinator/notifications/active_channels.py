@@ -51,7 +51,7 @@ class ActiveChannels:
             log.error("there are no notifications: %s", error.detail)  # noqa: TRY400
 
     async def reload(self) -> Sequence[str]:
-        """What has changed, one line each. Raises InvalidNotifySettings."""
+        """The changes, one line each. Raises InvalidNotifySettings."""
         if self._source is None:
             return ()
         try:

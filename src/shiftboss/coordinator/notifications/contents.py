@@ -1,5 +1,6 @@
-"""What an event says to a person, read from the store: the sentence and the command that `status`
-would show. None if there is nothing left to say: the question is answered, the hold is gone."""
+"""The text of an event for a person, read from the store: the sentence and the command that
+`status` would show. None if there is nothing left to say: the question is answered, the hold is
+gone."""
 
 from __future__ import annotations
 
@@ -19,7 +20,6 @@ from shiftboss.rules.notifications.kinds import (
 )
 from shiftboss.rules.notifications.records import Content, Notification
 from shiftboss.rules.runs.records import WHOLE_SWARM
-from shiftboss.rules.tasks.claim_reasons import stuck_claim_reason
 from shiftboss.rules.tasks.permission_denials import DIAGNOSIS
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.rules.tasks.waiting import (
@@ -30,6 +30,7 @@ from shiftboss.rules.tasks.waiting import (
     review_reason,
     scope_reason,
     short_text,
+    stuck_claim_reason,
 )
 from shiftboss.store.port import Transaction
 from shiftboss.system.logs import clean
@@ -115,7 +116,7 @@ def _content(swarm_id: str, said: _Said) -> Content:
 
 
 def is_pointless(tx: Transaction, notification: Notification) -> bool:
-    """Whether somebody has answered or decided since."""
+    """Whether it has been answered or decided since."""
     content, swarm_id = notification.content, notification.swarm_id
     if content.question_id is not None:
         question = tx.question(swarm_id, content.question_id)

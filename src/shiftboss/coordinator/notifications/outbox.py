@@ -11,9 +11,15 @@ from typing import Final, NamedTuple
 
 from shiftboss.coordinator.notifications.contents import is_pointless, notification_of
 from shiftboss.protocol.notifications.settings import NotifySettings, QuietTime
-from shiftboss.rules.notifications.grouping import DIGEST_MAX, new_message, next_group
 from shiftboss.rules.notifications.records import ChannelDelivery, Letter, NotificationMessage
-from shiftboss.rules.notifications.schedule import ATTEMPTS_MAX, end_of_quiet_ms, pause_ms
+from shiftboss.rules.notifications.schedule import (
+    ATTEMPTS_MAX,
+    DIGEST_MAX,
+    end_of_quiet_ms,
+    new_message,
+    next_group,
+    pause_ms,
+)
 from shiftboss.store.port import Transaction
 
 EVENTS_PER_TRANSACTION_MAX: Final = 100
@@ -57,7 +63,8 @@ def _notify(
 def next_message(
     tx: Transaction, channel: str, now_ms: int, *, was_limited: bool = False
 ) -> NotificationMessage | None:
-    """What to send now; None if nothing is due. One that was tried before comes again as it was."""
+    """The next message to send; None if nothing is due. One that was tried before comes again as it
+    was."""
     letters = tx.due_deliveries(channel, now_ms, DIGEST_MAX)
     due = [letter for letter in letters if not _dropped(tx, letter, now_ms)]
     if not due:

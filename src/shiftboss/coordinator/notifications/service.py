@@ -1,4 +1,4 @@
-"""What the operator asks about notifications, and tells them to do."""
+"""The operator's calls about notifications."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class NotificationService:
         return RetryNotificationAnswer(success=True, retried=sum(retried.values()))
 
     async def warning(self) -> ReadinessProblem | None:
-        """One line for `status`, if somebody should look at the channels."""
+        """One line for `status`, if the channels need attention."""
         if self.channels.problem is not None:
             return ReadinessProblem(
                 "notifications", self.channels.problem, "shiftboss notify channels"

@@ -72,7 +72,7 @@ def put_hold(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
 
 def resume(tx: Transaction, request: ResumeSwarmRequest, now_ms: int) -> PauseAnswer:
     """End a pause, and do not wait for the answer to a question any longer; a repeat changes
-    nothing. What a budget holds back stays on hold."""
+    nothing. Tasks on hold because of a budget stay on hold."""
     _lock(tx, request.swarm_id, request.bead_id, now_ms)
     task_id = request.bead_id or WHOLE_SWARM
     holds = [
@@ -106,7 +106,7 @@ def lift_answer_hold(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) 
 
 
 def drop_answer_hold(tx: Transaction, swarm_id: str, task_id: str) -> None:
-    """For a task that ends: its questions are withdrawn, and nobody will answer them."""
+    """For a task that ends: its questions are withdrawn, and will not be answered."""
     tx.drop_hold(_answer_hold(swarm_id, task_id, 0))
 
 

@@ -108,7 +108,7 @@ def _answer(tx: Transaction, request: ParkTaskRequest, until_ms: int | None) -> 
 
 
 def release_files(tx: Transaction, request: ReleaseFilesRequest, now_ms: int) -> ReleaseFilesAnswer:
-    """The run of a swarm has ended: tasks that nobody works on keep no files from others. They
+    """The run of a swarm has ended: tasks without a worker keep no files from others. They
     reserve them again when they are handed out."""
     take_swarm(tx, request.swarm_id, now_ms)
     for name in request.workers:

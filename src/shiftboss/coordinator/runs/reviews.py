@@ -86,7 +86,7 @@ def _fail(tx: Transaction, task: Task, review: ReviewRecord, now_ms: int) -> Non
     handoff = tx.handoff(task.swarm_id, task.task_id)
     checkpoint: dict[str, object] = {"instructions": review.reason}
     if handoff is None or handoff.landing == "merge":
-        # What is built on the rejected commit would take it to the target.
+        # Work built on the rejected commit would bring it to the target.
         checkpoint["start_over"] = True
     worker = task.worker or ""
     salvage = Salvage(task.epoch, worker, "rejected", [review.commit_sha])

@@ -105,7 +105,7 @@ def _check_attempt(tx: Transaction, request: ReportUsageRequest) -> None:
     task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     if request.epoch > task.epoch:
         raise StaleEpoch(task.task_id, request.epoch, task.epoch)
-    # Also when it has ended: nobody changes what the last worker has spent.
+    # Also when it has ended: no other worker changes the spending of the last one.
     if request.epoch == task.epoch and task.worker not in (None, request.name):
         raise NotHeld(task.task_id, None if held is None else held.worker)
 
@@ -208,8 +208,8 @@ def set_budget(
 
 
 def _without_operator_rights(current: BudgetRecord | None, proposed: BudgetRecord) -> BudgetRecord:
-    """What any caller may set. A budget of the operator stays, so that running a plan again does
-    not lower it."""
+    """The limits that any caller may set. A budget of the operator stays, so that running a plan
+    again does not lower it."""
     if budgets.is_raise(current, proposed):
         raise Forbidden(
             "only the operator may raise a budget; nothing was changed",

@@ -17,7 +17,7 @@ TASKS_PER_TRANSACTION_MAX: Final = 50
 
 
 def preview(tx: Transaction, swarm_id: str) -> DeleteSwarmAnswer:
-    """What would be deleted. Raises UnknownSwarm."""
+    """The data that would be deleted. Raises UnknownSwarm."""
     existing(tx, swarm_id)
     last_event = tx.last_event(swarm_id)
     return DeleteSwarmAnswer(
@@ -38,8 +38,8 @@ def check_over(tx: Transaction, swarm_id: str) -> None:
         raise Conflict(
             f"swarm {swarm_id} has {', '.join(live)}; nothing was deleted",
             field="swarm_id",
-            hint=f"`shiftboss status {swarm_id}` says what is left to do; with --force it is "
-            "deleted anyway",
+            hint=f"`shiftboss status {swarm_id}` shows its unfinished work; with --force it "
+            "is deleted anyway",
             facts={"live": live},
         )
 
@@ -60,8 +60,8 @@ def delete_some(tx: Transaction, swarm_id: str, now_ms: int, *, force: bool = Fa
 
 
 def _cancel_portion(tx: Transaction, swarm_id: str, now_ms: int) -> bool:
-    """False when no task is unfinished. What waits comes before what is in work: otherwise a worker
-    whose task is cancelled would get the next one."""
+    """False when no task is unfinished. Waiting tasks come before tasks in progress: otherwise a
+    worker whose task is cancelled would get the next one."""
     if not tx.has_unfinished_tasks(swarm_id):
         return False
     for status in ("open", "queued", "active"):

@@ -1,4 +1,4 @@
-"""What keeps a swarm or a task from being deleted."""
+"""The reasons not to delete a swarm or a task."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from shiftboss.rules.tasks.swarms import WorkerCounts
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
-# A failed task may be retried, but nobody works on it.
+# A failed task may be retried, but no worker is on it.
 FINISHED = frozenset({"done", "failed", "cancelled"})
 
 
 def live_work(tx: Transaction, swarm_id: str) -> list[str]:
-    """What is not over in a swarm, in words; empty if all is."""
+    """The unfinished work of a swarm, in words; empty if there is none."""
     tasks = overview.task_counts(tx, swarm_id)
     work = overview.work_of(tx, swarm_id, tasks, 0)
     packets = WorkerCounts.from_states(tx.state_counts(swarm_id))

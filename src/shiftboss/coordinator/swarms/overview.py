@@ -1,7 +1,7 @@
-"""What an operator sees of a swarm: its work in numbers, and what waits for a person.
+"""The operator's overview of a swarm: its work in numbers, and the items that wait for a person.
 
-The cost grows with what is open. How many tasks are over, and how many are accepted, is kept by the
-store.
+The cost grows with the open work. How many tasks are over, and how many are accepted, is kept by
+the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
     Totals,
 )
-from shiftboss.rules.tasks.claim_reasons import stuck_claim_reason
 from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
@@ -32,6 +31,7 @@ from shiftboss.rules.tasks.waiting import (
     refusal_reasons,
     review_reason,
     scope_reason,
+    stuck_claim_reason,
     to_answer,
 )
 from shiftboss.store.port import Transaction
@@ -125,7 +125,7 @@ def reasons_in(
 
 
 def _has_work_left(tx: Transaction, swarm_id: str) -> bool:
-    """Whether a run would find something to do. What waits for a task that failed or was cancelled
+    """Whether a run would find something to do. A task that waits for a failed or cancelled one
     needs more than a run."""
     tasks = task_counts(tx, swarm_id)
     return bool(tasks.active or tasks.queued or (tasks.open and not tasks.failed + tasks.cancelled))

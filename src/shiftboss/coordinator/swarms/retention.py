@@ -1,4 +1,5 @@
-"""What is old enough to be deleted: whole swarms, and finished tasks and events of the others.
+"""Selects rows that are old enough to be deleted: whole swarms, and finished tasks and events of
+the others.
 
 Receipts are kept forever, and so is everything that is not over, or that something refers to that
 is not over.

@@ -33,7 +33,7 @@ from shiftboss.rules.claims.canaries.sabotage import (
 )
 from shiftboss.rules.claims.kept_tests import is_test_file, scan_tests
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 
 CANARIES_MAX: Final = 5
@@ -45,7 +45,7 @@ _RANDOM: Final = secrets.SystemRandom()
 
 class _TestFiles(NamedTuple):
     """The test files with their texts, and the tests in them that can be sabotaged. `laid_over` are
-    files that every run gets instead of those of the commit."""
+    files that every run gets instead of the commit's own."""
 
     texts: Mapping[str, str]
     options: Mapping[str, Sequence[Sabotage]]

@@ -1,4 +1,4 @@
-"""The check "ci": what CI says about the claimed commit, job by job."""
+"""The check "ci": the results of CI for the claimed commit, job by job."""
 
 from __future__ import annotations
 

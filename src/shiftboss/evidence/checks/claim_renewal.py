@@ -87,7 +87,7 @@ def _can_others_look(error: ShiftbossError) -> bool:
 async def _keep_renewing(
     request: RenewClaimRequest, renew: Renew, verifying: asyncio.Future[Verdict]
 ) -> None:
-    """Renew the claim until it is no longer ours, then stop the verification."""
+    """Renew the claim until this verifier loses it, then stop the verification."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         try:

@@ -28,7 +28,7 @@ from shiftboss.rules.claims.criteria import CheckableCriterion, parse_criterion
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.mutants.outcome import judged_together
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_run
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable, with_waivers
 from shiftboss.rules.paths.changes import NO_MODE
 from shiftboss.rules.paths.patterns import Scope
@@ -133,7 +133,7 @@ class CriteriaCheck:
     async def _tests(
         self, text: str, criterion: CheckableCriterion, run: CommandRun
     ) -> list[CheckOutcome]:
-        """What the tests say, compared with the base; then whether they can fail."""
+        """The results of the tests, compared with the base; then whether the tests can fail."""
         judgement = judge_run(run)
         base = None
         if judgement.outcome != "failed":
@@ -151,7 +151,7 @@ class CriteriaCheck:
         return [checked, *await proof.make()]
 
     async def _changed_tests(self) -> dict[str, str]:
-        """The texts of the test files that the work changed; of those that it deleted, "". Their
+        """The texts of the test files that the work changed; "" for deleted ones. Their
         tests are also compared in their version of the base, by the check base_tests."""
         files = self._work.net.files if self._work is not None else []
         changed = [file for file in files if any(map(is_harness_file, file.paths))]

@@ -21,11 +21,11 @@ from shiftboss.rules.claims.held_out import (
     passed_message,
     runs_tests,
 )
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome
 from shiftboss.rules.claims.waivers import HELD_OUT_SUBJECT
-from shiftboss.rules.claims.ways_out import DISPUTE
 
 SUBJECT: Final = HELD_OUT_SUBJECT
 CANNOT_FAIL: Final = "held-out tests pass although they were sabotaged"

@@ -15,8 +15,8 @@ from shiftboss.rules.claims.kept_tests import (
     language_of_tests,
     lost_tests,
 )
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.verdicts import CheckOutcome, passed, passed_unless_violated
-from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, FileChange, NetChange
 from shiftboss.rules.paths.patterns import Scope
 

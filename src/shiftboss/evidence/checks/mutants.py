@@ -47,7 +47,7 @@ RunMutant = Callable[[Mapping[str, bytes], float], Awaitable[CommandRun | None]]
 
 
 class ChangedWork(NamedTuple):
-    """What was changed: the files that differ between two commits of the mirror."""
+    """The changes: the files that differ between two commits of the mirror."""
 
     mirror: Mirror
     before: str
@@ -105,7 +105,7 @@ class _Trials:
         # When the first run began, without the checkout and the setup before it.
         self._began_at: float | None = None
         self._runs: list[MutantRun] = []
-        # What contained the runs; None if nothing was run.
+        # The sandbox that contained the runs; None if nothing was run.
         self.sandbox: str | None = None
 
     async def make(self, ordered: Sequence[LocatedMutation]) -> list[MutantRun]:
@@ -143,7 +143,7 @@ class _Trials:
         files = mutated_files(self._texts, located)
         for path, content in files.items():
             if await asyncio.to_thread(is_broken, path, content):
-                # Of several, nobody knows which of them did it.
+                # With several, the cause cannot be told.
                 if len(located) == 1:
                     self._runs.append(MutantRun(*located[0], "invalid"))
                 return

@@ -19,10 +19,10 @@ from shiftboss.evidence.mirror.overlays import Overlay, UnwritableCheckout
 from shiftboss.evidence.mirror.reused_checkout import ReusedCheckout
 from shiftboss.protocol.claims.verdicts import CheckName, CheckResult, Violation
 from shiftboss.rules.claims.kept_tests import is_harness_file
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement, judge_base_tests
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
-from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, SYMLINK, FileChange
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.system.processes.cancellation import run_together

@@ -1,4 +1,4 @@
-"""The check "scope": what the commits of a task changed must be within its contract.
+"""The check "scope": the changes of a task's commits must be within its contract.
 
 Changes that came with a merge of the target branch are not the task's, if a receipt or the spawn of
 the task accounts for them.
@@ -39,7 +39,7 @@ from shiftboss.rules.paths.ownership import Ownership, module_of
 from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
 from shiftboss.rules.paths.shadowing import Shadowing, as_modules, included_patterns, is_makefile
 
-# How many commits with a receipt are compared with what the target brought. There are as many as
+# How many commits with a receipt are compared with the changes of the target. There are as many as
 # tasks that landed side by side.
 TIPS_MAX: Final = 50
 MAKEFILES_MAX: Final = 50
@@ -225,7 +225,7 @@ def _merged(parents: dict[str, list[str]], commit: str) -> frozenset[str]:
 
 
 class ClaimedWork(NamedTuple):
-    """What the task changed. `target` is the tip of the target branch. `unaccounted` are changes
+    """The changes of the task. `target` is the tip of the target branch. `unaccounted` are changes
     that came with a merge of it and have no receipt; `base_names` is empty unless there are any.
     `includes` maps what Makefiles include to the Makefile. `third_party` has the modules
     from elsewhere that unowned tests import and a new file has the name of.
@@ -350,7 +350,7 @@ async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:
 
 
 async def _make_includes(mirror: Mirror, commit: str, names: Sequence[str]) -> dict[str, str]:
-    """What the Makefiles of the commit include, and what those files include."""
+    """The files that the Makefiles of the commit include, directly or indirectly."""
     includes: dict[str, str] = {}
     makefiles = [name for name in names if is_makefile(name)][:MAKEFILES_MAX]
     for _ in range(INCLUDE_DEPTH):

@@ -10,9 +10,9 @@ from typing import Final
 from shiftboss.evidence.checks.test_runs import CommitUnderTest
 from shiftboss.rules.claims.kept_tests import is_harness_file
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.test_runs.runners import words_after_runner
-from shiftboss.rules.claims.test_runs.unreported import unexplained_tests
+from shiftboss.rules.claims.test_runs.unexplained_tests import unexplained_tests
 
 FILES_MAX: Final = 200
 FILE_BYTES_MAX: Final = 512 * 1024

@@ -21,10 +21,10 @@ from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.evidence.mirror.overlays import NO_OVERLAY, Overlay
 from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.rules.claims.test_runs.judgement import CommandRun
-from shiftboss.rules.claims.test_runs.printed import printed_report
 from shiftboss.rules.claims.test_runs.report_files import REPORT_BYTES_MAX, read_report
-from shiftboss.rules.claims.test_runs.reported import RunReport
+from shiftboss.rules.claims.test_runs.run_report import RunReport
 from shiftboss.rules.claims.test_runs.runners import ReportingCommand, reporting_command
+from shiftboss.rules.claims.test_runs.test_output import printed_report
 from shiftboss.system.background_delete import BackgroundDelete
 
 # A runner that prints each test prints this much about 50,000 of them.
@@ -71,7 +71,7 @@ def _read_tests(
     printed: _Printed,
     paths: Collection[str],
 ) -> RunReport | None:
-    """What was reported, to the file or in the output. Takes a second if it was made to."""
+    """The report of a run, from the file or the output. Takes a second if it was made to."""
     report = None
     content = _read_regular_file(report_file)
     if content is not None:
@@ -141,7 +141,7 @@ _CACHED: Final = TypeAdapter(_CachedReport)
 
 
 class BaseRuns:
-    """What a test command reports at the base: the same tests must pass at the claimed commit.
+    """The report of a test command at the base: the same tests must pass at the claimed commit.
 
     There are more ways to switch a test off than can be found by reading; comparing what ran finds
     them all. The reports are cached in a folder, because many claims have the same base.
@@ -196,7 +196,7 @@ def is_removal_waived(job: VerificationJob) -> bool:
 
 
 def _key(mirror: Mirror, base: str, argv: Sequence[str], job: VerificationJob) -> str:
-    """A hash of what the result of the command depends on, as far as we know."""
+    """A hash of everything that the result of the command is known to depend on."""
     inputs = [
         mirror.path.name,
         base,

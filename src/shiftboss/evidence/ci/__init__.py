@@ -1,4 +1,4 @@
-"""What CI says about a commit.
+"""The results of CI for a commit.
 
 `provider.py` holds the port of a CI provider and the table in which every provider is registered.
 `forges/` has one module per forge (Forgejo and Gitea, GitHub); `forge_api/` is what they share:

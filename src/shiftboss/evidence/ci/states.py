@@ -1,4 +1,5 @@
-"""States of jobs and runs: from the words of the forges to ours, and from jobs to their run."""
+"""States of jobs and runs: from the words of the forges to Shiftboss's, and from jobs to their
+run."""
 
 from __future__ import annotations
 

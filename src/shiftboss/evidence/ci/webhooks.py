@@ -68,7 +68,7 @@ def _check_signature(provider: str, headers: Mapping[str, str], body: bytes, sec
     signature = given.removeprefix("sha256=").strip().lower().encode(errors="replace")
     if not secret or not hmac.compare_digest(signature, expected.encode()):
         raise Forbidden(
-            "the webhook is not signed with our secret",
+            "the webhook is not signed with the secret of the policy",
             hint="the path must end in the name of a repo of the policy, and the forge must sign "
             "with the secret in its ci.webhook_secret_variable or ci.webhook_secret_file",
         )

@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class CommandSandbox:
-    """What contains a command: its name in verdicts, and how it is done; see sandbox.py.
+    """The containment of a command: its name in verdicts, and its mechanism; see sandbox.py.
 
     `wrapper` is the command line of a program that contains the command. `refusal`: the command is
     not run at all, because the policy requires a sandbox.

@@ -4,7 +4,7 @@ A separate program, started once by a process that runs commands; see supervisor
 imported what a supervisor needs, so a supervisor takes 5 ms of processor time instead of 28. Each
 byte of its input, a socket, comes with two other sockets: the input and output of a new supervisor,
 and the one for its process id and, later, for its exit code. When the input ends, this program does
-too. The supervisors go on: each has its own lifeline.
+too. The supervisors continue: each has its own lifeline.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class ForkServer:
         _tell(status, pid)
 
     def _become_supervisor(self, connection: int, status: int) -> None:
-        """The descriptors of the others must not stay open here, or nobody sees their ends."""
+        """The descriptors of the others must not stay open here, or their ends would go
+        unnoticed."""
         code = FAILED
         try:
             os.setsid()

@@ -28,7 +28,7 @@ from shiftboss.system.processes.descendants import (
     write_file,
 )
 
-# `empty`: an empty folder in memory that nobody can write to. `memory`: one that the command can
+# `empty`: an empty, read-only folder in memory. `memory`: one that the command can
 # write to. `read` and `write`: the source, wherever it was before other mounts covered it.
 MountKind = Literal["empty", "memory", "read", "write"]
 

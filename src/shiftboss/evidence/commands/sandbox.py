@@ -1,4 +1,4 @@
-"""The sandbox of commands: what they see and may write, and what contains them on this machine.
+"""The sandbox of commands: the files they see and may write, and the mechanism on this machine.
 
 There are two ways to the same mounts: our own (namespaces.py), and the program bubblewrap for
 machines that allow namespaces to that program only, or have an older kernel.
@@ -23,7 +23,7 @@ from shiftboss.evidence.commands.namespaces import Mount, Namespaces
 
 BackendName = Literal["namespaces", "bubblewrap"]
 
-# The private memory disk of a command. What it holds is not measured as memory of a process.
+# The private memory disk of a command. Its contents do not count as memory of a process.
 SHARED_MEMORY_MEGABYTES: Final = 1024
 # Generous: on a busy machine, the trial must not fail because of the time.
 _TRIAL_LIMITS: Final = Limits(seconds=60, megabytes=512)
@@ -48,7 +48,7 @@ _SERVICES: Final = """
 """
 
 
-# What a server keeps in a state folder that it shares with other files.
+# A server's own files in a state folder that it shares with others.
 _STATE: Final = (
     "*.db",
     "*.db-*",
@@ -61,7 +61,7 @@ _STATE: Final = (
 
 
 class Containment(NamedTuple):
-    """What a command may do. The rest of the system can be read.
+    """The rights of a command. The rest of the system can be read.
 
     `hidden` folders and files are empty, `writable` and `readable` folders inside of them are not.
     `temporary` stands for the folders of the system for temporary files.
@@ -75,7 +75,7 @@ class Containment(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """What contains commands on this machine; without a name, nothing does, for the reason."""
+    """The containment on this machine; without a name there is none, for the given reason."""
 
     name: BackendName | None
     program: str = ""
@@ -111,13 +111,13 @@ def mounts_of(containment: Containment) -> list[Mount]:
 
 
 def _can_see(path: str | Path) -> bool:
-    """Whether there is such a path, and we may know it: what we cannot see, no command can."""
+    """Whether the path exists and is visible to us: a path that we cannot see, no command can."""
     return os.access(path, os.F_OK)
 
 
 def state_paths(folder: Path) -> list[Path]:
-    """What commands must not see of a state folder. A database can also be in a folder with other
-    files, even in that of a project with its tools."""
+    """The parts of a state folder that are hidden from commands. A database can also be in a folder
+    with other files, even in that of a project with its tools."""
     if folder.name == STATE_FOLDER:
         return [folder]
     return [path for pattern in _STATE for path in folder.glob(pattern)]
@@ -214,7 +214,7 @@ class BackendSearch:
 
 
 async def find_backend() -> Backend:
-    """What contains commands here. Tried out with a real command, in each process."""
+    """The containment of commands here. Tried out with a real command, in each process."""
     return await _search.backend()
 
 

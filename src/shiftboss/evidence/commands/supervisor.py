@@ -177,8 +177,8 @@ class Supervisor:
         return True
 
     def _drain(self) -> None:
-        """Read what was printed before the end, up to the limit: a process that could not be killed
-        may go on printing."""
+        """Read the output before the end, up to the limit: a process that could not be killed may
+        continue printing."""
         while self._printed <= PRINTED_BYTES_MAX and self._read_output():
             pass
 

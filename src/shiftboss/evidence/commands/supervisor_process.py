@@ -68,7 +68,7 @@ class SupervisorProcess:
             send_signal(self.pid, signal.SIGKILL)
 
     async def _end_input(self) -> None:
-        """It may still print its answer, and would fail if nobody read that."""
+        """It may still print its answer, and would fail if that was not read."""
         try:
             self._writer.write_eof()
             while await self._reader.read(_CHUNK_BYTES):
@@ -172,7 +172,7 @@ class ForkServerProcess:
             ORPHANS.forget(self._pid)
 
     def _start(self) -> socket.socket:
-        """Without an environment: a command could read it, and ours may contain secrets."""
+        """Without an environment: a command could read it, and it may contain secrets."""
         ours, theirs = socket.socketpair()
         prepare_start()
         with theirs, ORPHANS.starting():

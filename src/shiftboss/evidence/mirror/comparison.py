@@ -54,7 +54,7 @@ def _read_index(repository: Path) -> KeptIndex:
 
 
 async def compare(files: Path, index: KeptIndex, config: str, mirror: Mirror) -> SetupChanges:
-    """What differs from the commit. Bytecode beside the sources is removed."""
+    """The differences from the commit. Bytecode beside the sources is removed."""
     comparison = _Comparison(files)
     await asyncio.to_thread(comparison.prepare, index, config, mirror.path)
     entries = await comparison.list(

@@ -6,15 +6,15 @@ of files, the size of each and of all of them, and the lines of the patch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from operator import le
 from typing import Final
 
 from shiftboss.evidence.mirror.changes import RENAMES_MAX, CountedChange, counted_changes
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors
-from shiftboss.evidence.mirror.patches import parse_patch
 from shiftboss.protocol.claims.diffs import DiffHunk, FileDiff, WorkDiff
-from shiftboss.rules.documents.printable import printable
+from shiftboss.rules.documents.printable import printable, printable_source
 
 FILES_MAX: Final = 300
 FILE_BYTES_MAX: Final = 1 << 20
@@ -30,8 +30,8 @@ class DiffReader:
         self._mirrors = mirrors
 
     async def diff(self, repo: str, base: str, rev: str) -> WorkDiff | None:
-        """What differs from a commit to another one, or to a branch: `refs/heads/NAME`. None: there
-        is no such commit, or no such branch."""
+        """The differences from a commit to another one, or to a branch: `refs/heads/NAME`. None:
+        there is no such commit, or no such branch."""
         mirror = await self._mirrors.of(repo)
         if rev.startswith("refs/heads/"):
             await mirror.refresh(maintain=False)
@@ -131,3 +131,47 @@ def _file_diff(change: CountedChange, hunks: list[DiffHunk] | None) -> FileDiff:
         truncated=hunks is None and not is_binary,
         hunks=hunks or [],
     )
+
+
+LINE_CHARACTERS_MAX: Final = 2000
+_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+# How many lines of the old and of the new file a line stands for.
+_SIDES: Final = {b" ": (1, 1), b"-": (1, 0), b"+": (0, 1)}
+
+
+def parse_patch(patch: bytes, lines_max: int) -> list[list[DiffHunk]]:
+    """The hunks of each file, in the order of the files; after `lines_max` lines, none."""
+    files: list[list[DiffHunk]] = []
+    lines = iter(patch.split(b"\n"))
+    for line in lines:
+        if line.startswith(b"diff --git "):
+            files.append([])
+        elif files and (head := _HUNK.match(line)):
+            hunk = _hunk(line, head, lines)
+            lines_max -= len(hunk.lines)
+            if lines_max >= 0:
+                files[-1].append(hunk)
+    return files
+
+
+def _hunk(line: bytes, head: re.Match[bytes], lines: Iterator[bytes]) -> DiffHunk:
+    old_left, new_left = int(head[2] or 1), int(head[4] or 1)
+    content: list[tuple[str, str]] = []
+    while old_left > 0 or new_left > 0:
+        text = next(lines, None)
+        if text is None:
+            break
+        sides = _SIDES.get(text[:1])
+        if sides is None:  # such as "\ No newline at end of file"
+            continue
+        old_left, new_left = old_left - sides[0], new_left - sides[1]
+        content.append((text[:1].decode(), _shown(text[1:])))
+    return DiffHunk(
+        header=_shown(line), old_start=int(head[1]), new_start=int(head[3]), lines=content
+    )
+
+
+def _shown(text: bytes) -> str:
+    line = text.decode(errors="replace").removesuffix("\r")
+    more = "..." if len(line) > LINE_CHARACTERS_MAX else ""
+    return printable_source(line[:LINE_CHARACTERS_MAX]) + more

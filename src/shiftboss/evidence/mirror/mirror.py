@@ -95,7 +95,8 @@ class Mirror:
         return await git(arguments, self.path, stdin=stdin, environment={"GIT_DIR": str(self.path)})
 
     async def output(self, what: str, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What git printed. Raises EvidenceUnavailable, with `what` it was about, if git failed."""
+        """The output of git. Raises EvidenceUnavailable, with `what` it was about, if git
+        failed."""
         return checked(await self.run(arguments, stdin), what)
 
     async def refresh(self, *, maintain: bool = True) -> None:
@@ -277,8 +278,8 @@ class Mirrors:
 
 
 def _init_bare(folder: Path) -> None:
-    """What `git init --bare` makes, without a process. HEAD must name no branch of the repository:
-    git reads attributes from HEAD."""
+    """The files of `git init --bare`, without a process. HEAD must name no branch of the
+    repository: git reads attributes from HEAD."""
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / name).mkdir(parents=True)
     (folder / "config").write_text(_CONFIG)

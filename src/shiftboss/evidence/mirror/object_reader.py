@@ -51,11 +51,11 @@ class ObjectReader:
         self._process: Process | None = None
         self._is_usable = True
         self._parents: dict[str, list[str]] = {}
-        # What was listed of commits while the reader is open, by commit and path.
+        # Listings of commits while the reader is open, by commit and path.
         self.regular_files: dict[str, dict[str, str]] = {}
 
     async def close(self) -> None:
-        """Kill the process. Who waits for an answer gets it from a process of its own."""
+        """Kill the process. Callers that wait for an answer get it from a separate process."""
         self._is_usable = False
         await run_to_completion(self._end())
 

@@ -39,7 +39,7 @@ class Objects(Protocol):
     """Where objects are read."""
 
     async def facts(self, names: Sequence[str]) -> list[bytes]:
-        """What `git cat-file --batch-check` prints about each name."""
+        """The output of `git cat-file --batch-check` for each name."""
         ...
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:

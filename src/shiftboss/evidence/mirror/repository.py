@@ -28,7 +28,7 @@ BLOB_BYTES_MAX: Final = 1024 * 1024
 LONG_NAMES: Final = "uses SHA-256 commit ids, but reports allow 40 digits at most"
 LONG_NAMES_HINT: Final = "use a repository created with --object-format=sha1, git's default"
 # A server or a verifier of a team is on another machine than who names the repository.
-REPO_HINT: Final = "give the absolute path of a work tree on the machine that looks at it, or a URL"
+REPO_HINT: Final = "give the absolute path of a work tree on the machine that reads it, or a URL"
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # The lines that git prints for `facts`.
 _FACTS: Final = 5
@@ -198,7 +198,7 @@ class Repository:
 @asynccontextmanager
 async def _scratch_repository(folder: Path) -> AsyncIterator[RunGit]:
     """Runs git with the objects of the repository, but without its settings, because a merge may
-    run programs that they name. What git writes goes to a temporary folder."""
+    run programs that they name. Git writes to a temporary folder."""
     shared = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
     common = Path(_text(checked(shared, "the folder of the repository")))
     scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="shiftboss-squash-")

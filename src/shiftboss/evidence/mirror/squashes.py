@@ -124,8 +124,8 @@ class SquashHistory:
         return output.out.decode().strip() if output.code == 0 else None
 
     async def _squashes(self, tip: str, work: str) -> list[Squash]:
-        """What is marked as a squash on the branch since the work was begun, the newest first. Only
-        the branch itself: the commits of merged work have messages that agents wrote."""
+        """The commits marked as squashes on the branch since the work was begun, the newest first.
+        Only the branch itself: the commits of merged work have messages that agents wrote."""
         output = await self._run(
             [
                 *("log", "--first-parent", f"--grep=^{COMMIT_TRAILER}: "),

@@ -74,7 +74,7 @@ class EvidenceConnection:
         return _value(outcome.result())
 
     async def close(self) -> None:
-        """Close the connection: the process ends at once, with all that it has started."""
+        """Close the connection: the process ends at once, with everything that it has started."""
         self._writer.close()
         await asyncio.wait((self._reading,))
 
@@ -114,7 +114,7 @@ async def start_evidence_process(folder: Path, secret: Path | None = None) -> Ev
     try:
         await connection.wait_until_ready()
     except ShiftbossError:
-        await connection.close()  # or nobody would wait for the end of the process
+        await connection.close()  # or the end of the process would not be awaited
         raise
     return connection
 

@@ -91,7 +91,7 @@ async def serve(connection: socket.socket, folder: Path, secrets: Sequence[Path]
             dispatcher.begin(message)
         elif isinstance(message, ProxyCancel):
             dispatcher.cancel(message.number)
-    # Nobody waits for an orderly end, and the next process needs the folder.
+    # No caller waits for an orderly end, and the next process needs the folder.
     os._exit(0)
 
 

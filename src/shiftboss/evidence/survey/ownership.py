@@ -1,4 +1,4 @@
-"""What a task owns at its base commit: files, and the projects that they belong to."""
+"""The property of a task at its base commit: files, and the projects that they belong to."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def load_policy(path: Path) -> Policy:
 
 
 def policy_of(policy_text: PolicyText, name: str | None = None) -> Policy:
-    """What a policy says; its file need not exist here. Problems name it `name`. Raises
+    """The content of a policy; its file need not exist here. Problems name it `name`. Raises
     InvalidPolicy."""
     text, path = policy_text.body, name or policy_text.source
     policy = read_policy(text, path)
@@ -55,7 +55,7 @@ def _with_full_paths(repo: RepoPolicy, folder: Path) -> RepoPolicy:
         for name in ("token_file", "webhook_secret_file")
         if (file := getattr(repo.ci, name)) is not None
     }
-    # What the file does not have is not shown as if it had.
+    # Missing keys are not shown as if they were in the file.
     update: dict[str, object] = {"ci": repo.ci.model_copy(update=files)} if files else {}
     if repo.path is not None:
         update["path"] = str((folder / repo.path).resolve())

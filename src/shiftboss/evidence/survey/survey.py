@@ -1,4 +1,4 @@
-"""The survey of a repo at the base commit of a task: what a handoff is made from."""
+"""The survey of a repo at the base commit of a task: the facts that a handoff is made from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
 from shiftboss.rules.paths.braces import normalize_patterns
 
-# Nobody would read the imports of a task that owns more files.
+# The imports of a task that owns more files would be too many to read.
 SOURCES_MAX = 1000
 # A larger file is generated code, and parsing it would delay other requests.
 SOURCE_BYTES_MAX = 300_000
@@ -142,8 +142,8 @@ def is_source(path: str) -> bool:
 
 
 def readonly_files(owned: OwnedFiles) -> list[str]:
-    """The files that a task may read but not change: what its own files import, the nearest first
-    if there are too many."""
+    """The files that a task may read but not change: the imports of its own files, the nearest
+    first if there are too many."""
     distances: dict[str, int] = {}
     for path in sorted(filter(is_source, owned.existing)):
         for name in _imported_by(path, owned.repo) - owned.existing:

@@ -7,7 +7,7 @@ from typing import Final
 
 from shiftboss.hooks.shell.words import Word
 
-# What a write changes.
+# The target of a write.
 FILE: Final = "file"  # the contents of a file
 ENTRY: Final = "entry"  # the name: the target of a link does not change
 BELOW: Final = "below"  # the path and everything below it

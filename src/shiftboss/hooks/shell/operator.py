@@ -1,4 +1,4 @@
-"""What only the operator may do: decide on the work of agents, and read the operator's token.
+"""Actions of the operator alone: deciding on the work of agents, and reading the operator's token.
 
 Agents run as the user whose token it is. The commands themselves refuse to use it for an agent;
 this gives the agent a reason before it tries.

@@ -58,7 +58,7 @@ async def add_to_notes(repo: GitRepo, lines: Mapping[str, Sequence[str]], why: s
             return True
     raise TreeUnavailable(
         f"{NOTES_REF} moved {_TRIES} times while notes were written",
-        hint="try again when nobody else writes notes",
+        hint="try again when no other process writes notes",
     )
 
 

@@ -20,17 +20,17 @@ from shiftboss.errors import (
     TreeUnavailable,
 )
 from shiftboss.orchestrator.git.base_commit import base_commit
-from shiftboss.orchestrator.landing.lander import (
+from shiftboss.orchestrator.landing.receipt_notes import note_landing
+from shiftboss.orchestrator.landing.work_landing import (
     AcceptedWork,
     ConflictingCommit,
     Landed,
     LandedWork,
-    Lander,
     LandingConflict,
     LandingRefused,
+    WorkLanding,
     merges_of,
 )
-from shiftboss.orchestrator.landing.receipt_notes import note_landing
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus
 from shiftboss.orchestrator.run.run_context import RunContext
@@ -56,9 +56,11 @@ class LandingQueue:
     person has to look at. `warnings` are about tasks that have landed. With `only`, other tasks are
     left alone."""
 
-    def __init__(self, run: RunContext, lander: Lander, only: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, run: RunContext, work_landing: WorkLanding, only: frozenset[str] = frozenset()
+    ) -> None:
         self._run = run
-        self._lander = lander
+        self._work_landing = work_landing
         self._only = only
         self._landed: list[LandedWork] = []
         self._postponed: Counter[str] = Counter()
@@ -88,7 +90,7 @@ class LandingQueue:
             if not self._run.knows(work.bead_id) or work.bead_id in self.stuck:
                 continue
             handoff = await self._run.client.call("show_handoff", bead_id=work.bead_id)
-            if handoff["target"] is None or await self._lander.has_landed(
+            if handoff["target"] is None or await self._work_landing.has_landed(
                 *(Path(handoff["repo"]), handoff["target"], work.commit, handoff["landing"]),
                 merges_of(work.bead_id, self._landed),
             ):
@@ -103,7 +105,7 @@ class LandingQueue:
 
     async def close(self) -> None:
         try:
-            await self._lander.close()
+            await self._work_landing.close()
         except ShiftbossError as error:
             self._run.progress.log("", error.detail)
 
@@ -145,7 +147,7 @@ class LandingQueue:
         handoff = await self._run.client.call("show_handoff", bead_id=bead_id)
         self._run.progress.accepted_with(bead_id, handoff)
         try:
-            outcome = await self._lander.land(self._accepted_work(task, handoff["waivers"]))
+            outcome = await self._work_landing.land(self._accepted_work(task, handoff["waivers"]))
         except (TreeUnavailable, EvidenceUnavailable) as error:
             self._postpone(bead_id, error)
             return False
@@ -261,7 +263,7 @@ class LandingQueue:
             "success_criteria": handoff["handoff"]["contract"]["success_criteria"],
         }
         try:
-            outcome = await self._lander.land(self._accepted_work(task, handoff["waivers"]))
+            outcome = await self._work_landing.land(self._accepted_work(task, handoff["waivers"]))
         except (TreeUnavailable, EvidenceUnavailable) as error:
             self._set_stuck(work.bead_id, error.detail)
             return

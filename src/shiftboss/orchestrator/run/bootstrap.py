@@ -17,8 +17,8 @@ from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.survey.policy_file import load_policy
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
-from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
+from shiftboss.orchestrator.landing.work_landing import WorkLanding
 from shiftboss.orchestrator.run.held_out_files import read_held_out
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_to_completion
@@ -89,8 +89,8 @@ async def land_plan(options: RunOptions, tasks: Collection[str], progress: Progr
         unknown = [bead_id for bead_id in tasks if not run.knows(bead_id)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
-        lander = Lander(run.paths.landing, run.paths.state)
-        landing_queue = LandingQueue(run, lander, only=frozenset(tasks))
+        work_landing = WorkLanding(run.paths.landing, run.paths.state)
+        landing_queue = LandingQueue(run, work_landing, only=frozenset(tasks))
         try:
             with run.paths.lock("land"):
                 while await landing_queue.land_all(await read_plan_status(run)):

@@ -15,7 +15,6 @@ from shiftboss.evidence.mirror.objects import SingleCommands, look_up, read_blob
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.plan_branches import repo_path
-from shiftboss.orchestrator.run.start_files import list_files, start_of
 from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.protocol.plan import Plan, PlanHeldOut, PlanRepo, PlanTask
 from shiftboss.rules.claims.held_out import HELD_OUT_BYTES_MAX, is_too_large
@@ -29,6 +28,7 @@ from shiftboss.rules.plans.held_out import (
     files_named_by,
     named_test_paths,
 )
+from shiftboss.rules.plans.preflight import changes_expectations
 from shiftboss.system.git import GitOutput
 
 _KIB: Final = HELD_OUT_BYTES_MAX // 1024
@@ -236,3 +236,29 @@ def _count(names: Mapping[str, str], blobs: Mapping[str, bytes]) -> int:
         else VISIBLE_TESTS_MIN
         for name, file in names.items()
     )
+
+
+def start_of(repo: PlanRepo) -> str:
+    return "HEAD" if repo.branch is None else f"refs/heads/{repo.branch}"
+
+
+async def list_files(git_repo: GitRepo, repo: PlanRepo, paths: Sequence[str] = ()) -> list[str]:
+    """Those that have one of these paths, or are below one; without paths, all of them."""
+    output = await git_repo.run(
+        ["ls-tree", "-r", "-z", "--full-tree", "--name-only", start_of(repo), "--", *paths]
+    )
+    return [name for name in output.out.decode(errors="surrogateescape").split("\0") if name]
+
+
+async def read_files(plan: Plan) -> dict[str, list[str]]:
+    """The files of each repo whose tests the plan lets change what they expect."""
+    files: dict[str, list[str]] = {}
+    for name, repo in plan.repos.items():
+        if changes_expectations(plan, name):
+            try:
+                there = await list_files(await GitRepo.at(repo_path(repo)), repo)
+            except ShiftbossError:
+                continue
+            if there:  # the preflight reports a repository without commits or without the branch
+                files[name] = there
+    return files

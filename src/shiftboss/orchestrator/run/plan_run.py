@@ -17,8 +17,8 @@ from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.swarm_events import OtherSwarms, SwarmEvents
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import end_run_processes, run_mark
-from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
+from shiftboss.orchestrator.landing.work_landing import WorkLanding
 from shiftboss.orchestrator.run.held_tasks import HeldTasks, InlineAnswers
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
@@ -123,7 +123,7 @@ async def run_to_completion(
         if retry:
             await task_starter.retry_failed()
         workers = [RunWorker(run, number) for number in range(1, run.plan.workers + 1)]
-        landing_queue = LandingQueue(run, Lander(run.paths.landing, run.paths.state))
+        landing_queue = LandingQueue(run, WorkLanding(run.paths.landing, run.paths.state))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(release_files, run, workers)
             for worker in workers:

@@ -16,18 +16,23 @@ from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.run.held_out_files import count_visible_tests, find_exposed
+from shiftboss.orchestrator.run.held_out_files import count_visible_tests, find_exposed, read_files
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_file import PlanFile
 from shiftboss.orchestrator.run.run_context import RunPaths
-from shiftboss.orchestrator.run.start_files import read_files
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo
 from shiftboss.rules.documents.typed_files import problem_lines
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.plans.expectations import judge_expectations
 from shiftboss.rules.plans.graph import agent_name
 from shiftboss.rules.plans.held_out import judge_exposed, judge_visible_tests
-from shiftboss.rules.plans.preflight import PlanFacts, RepoFacts, judge, programs_of, target_of
+from shiftboss.rules.plans.preflight import (
+    PlanFacts,
+    RepoFacts,
+    judge,
+    judge_expectations,
+    programs_of,
+    target_of,
+)
 
 # What git says of a folder that belongs to no repository.
 _NO_REPOSITORY: Final = "fatal: not a git repository"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
@@ -26,19 +26,9 @@ NotificationKind = Literal[
 ]
 ChannelKind = Literal["desktop", "command", "webhook", "slack"]
 
-# All but the verdicts: there is one for every claim, and most need nobody.
+# Every claim has a verdict, and most verdicts need no person.
 DEFAULT_KINDS: Final[list[NotificationKind]] = [
-    "question",
-    "escalation",
-    "scope_request",
-    "review",
-    "dispute",
-    "permission",
-    "budget",
-    "halt",
-    "ci_failed",
-    "task_failed",
-    "run_finished",
+    kind for kind in get_args(NotificationKind) if kind != "verdict"
 ]
 
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]

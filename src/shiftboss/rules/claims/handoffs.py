@@ -88,7 +88,7 @@ class Claim(NamedTuple):
     ended_at_ms: int | None = None
     heard_at_ms: int | None = None  # when the worker was told the verdict
     taken_at_ms: int | None = None
-    escalated_at_ms: int | None = None  # no verifier can look at it: it waits for a person
+    escalated_at_ms: int | None = None  # no verifier can verify it: it waits for a person
 
     @property
     def violations(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from shiftboss.protocol.claims.verdicts import TestTotals
 from shiftboss.protocol.handoffs import HeldOutTests
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.kept_tests import is_test_file, scan_tests
-from shiftboss.rules.claims.test_runs.reported import ReportedTest
+from shiftboss.rules.claims.test_runs.run_report import ReportedTest
 from shiftboss.rules.claims.test_scanners.source import ScannedTest
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.rules.paths.patterns import normalize_path, parents

@@ -7,8 +7,8 @@ from typing import Final
 
 from shiftboss.protocol.claims.verdicts import RejectedWork, Verdict, VerificationJob, Waiver
 from shiftboss.protocol.handoffs import Contract
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.verdicts import CheckOutcome, failed, is_waived, passed
-from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import printable_line
 
 _HINT: Final = f"claim a new commit that does what the reason asks for, or {DISPUTE}"

@@ -15,7 +15,7 @@ from shiftboss.protocol.claims.verdicts import (
     Waiver,
 )
 from shiftboss.protocol.handoffs import VerificationPolicy
-from shiftboss.rules.claims.ways_out import DISPUTE
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 
 EVERYTHING = "*"
 

@@ -7,12 +7,12 @@ together. Each has a signing key of its own, or they share one: both are fine.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.rules.deployment.records import DeploymentServer
-from shiftboss.rules.deployment.versions import work_together
 
 # A server renews its row this often, and counts as gone when it has missed three renewals.
 RENEWAL_SECONDS: Final = 10.0
@@ -173,3 +173,19 @@ def _groups(
 
 def _list(groups: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{value} at {', '.join(servers)}" for value, servers in groups.items())
+
+
+# Two servers may differ by so many minor versions: one is upgraded after the other.
+MINOR_VERSIONS_APART_MAX: Final = 1
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})\.", re.ASCII)
+
+
+def work_together(version: str, other: str) -> bool:
+    """Whether servers of these versions may use one database at the same time. A version that
+    cannot be read works with its equals only."""
+    first, second = _VERSION.match(version), _VERSION.match(other)
+    if first is None or second is None:
+        return version == other
+    if first[1] != second[1]:
+        return False
+    return abs(int(first[2]) - int(second[2])) <= MINOR_VERSIONS_APART_MAX

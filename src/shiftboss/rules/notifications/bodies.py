@@ -9,8 +9,8 @@ from pydantic_core import to_json
 
 from shiftboss.protocol.fields import wire_time
 from shiftboss.rules.documents.wording import pluralize
-from shiftboss.rules.notifications.grouping import single_id
 from shiftboss.rules.notifications.records import TEST_KIND, Notification, NotificationMessage
+from shiftboss.rules.notifications.schedule import single_id
 
 # Slack refuses longer texts in a block.
 SLACK_CHARACTERS_MAX: Final = 2900

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from shiftboss.protocol.claims.verdicts import Violation
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.rules.claims.kept_tests import is_test_file
-from shiftboss.rules.claims.ways_out import DISPUTE
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.paths.changes import (
     SYMLINK,
     CommitChange,

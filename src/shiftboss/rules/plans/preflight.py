@@ -6,7 +6,7 @@ The facts are read by `orchestrator.run.preflight`; this module judges them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.protocol.plan import Plan, PlanRepo, PlanTask
@@ -222,3 +222,32 @@ def _listed(names: list[str]) -> str:
     more = len(names) - _NAMED_MAX
     shown = ", ".join(names[:_NAMED_MAX])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def changes_expectations(plan: Plan, repo: str) -> bool:
+    return any(_patterns(plan, repo))
+
+
+def judge_expectations(
+    plan: Plan, files: Mapping[str, Sequence[str]]
+) -> Iterator[PreflightFinding]:
+    """`files` are those of each repo where work starts. Repos that are not named are left out."""
+    for repo, there in files.items():
+        for key, pattern in _patterns(plan, repo):
+            if not any(map(Scope([pattern]).covers, there)):
+                yield PreflightFinding(
+                    key,
+                    f"{pattern} matches no file of the repo {repo}, so no test may change what it "
+                    "expects",
+                    is_warning=True,
+                )
+
+
+def _patterns(plan: Plan, repo: str) -> Iterator[tuple[KeyPath, str]]:
+    """With their keys. What a task depends on may first make the files that it names."""
+    for index, pattern in enumerate(plan.repos[repo].verification.expectations_change):
+        yield ("repos", repo, "verification", "expectations_change", index), pattern
+    for number, task in enumerate(plan.tasks):
+        if repo_of(plan, task) == repo and not task.depends_on:
+            for index, pattern in enumerate(task.expectations_change):
+                yield ("tasks", number, "expectations_change", index), pattern

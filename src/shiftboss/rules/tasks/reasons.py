@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
-from shiftboss.rules.claims.ways_out import waive_commands
+from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
     BudgetRecord,
@@ -23,7 +23,6 @@ from shiftboss.rules.runs.records import (
     SpawnRefusal,
     Totals,
 )
-from shiftboss.rules.tasks.claim_reasons import open_claim_reason
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, Task
 from shiftboss.rules.tasks.waiting import (
@@ -37,6 +36,7 @@ from shiftboss.rules.tasks.waiting import (
     holder_reason,
     landing_reason,
     not_running_reason,
+    open_claim_reason,
     question_reason,
     refusal_reasons,
     review_reason,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.protocol.questions import Dispute
+from shiftboss.rules.claims.claim_passes import obstacle, waiting_for
 from shiftboss.rules.claims.escalations import (
     asks_about_refusals,
     dispute_commands,
     dispute_meaning,
 )
-from shiftboss.rules.claims.handoffs import ScopeRequest
-from shiftboss.rules.claims.ways_out import waive_commands
+from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
+from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.runs.budgets import MICRO, budget_hold_text, exceeded_limit
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
@@ -161,7 +162,7 @@ def refusal_reasons(refusal: SpawnRefusal, holders: Sequence[Holder]) -> Iterato
     """`holders` are those that are still in the way."""
     yield from (holder_reason(refusal.swarm_id, refusal.task_id, holder) for holder in holders)
     if refusal.holders and not holders:
-        text = "its last start was refused, and what was in the way is gone: it can start now"
+        text = "its last start was refused, but the obstacle is gone: it can start now"
         command = f"shiftboss task show {refusal.task_id} --swarm {refusal.swarm_id}"
         yield Reason("refused_start", refusal.task_id, text, command)
     elif not holders:
@@ -319,3 +320,33 @@ def short_text(text: str) -> str:
 
 def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def open_claim_reason(
+    claim: Claim, living: Collection[str], passes: Sequence[ClaimPass], now_ms: int
+) -> Reason:
+    """`living` are the verifiers that ask for claims."""
+    if claim.escalated_at_ms is not None and claim.state == "waiting":
+        return stuck_claim_reason(claim, passes)
+    why = waiting_for(claim, living, passes, now_ms)
+    text = f"claim {claim.claim_id} of {claim.worker} "
+    if why is None:
+        text += f"is being verified by {claim.taken_by}"
+        if claim.taken_at_ms is not None:
+            text += f" since {time_text(claim.taken_at_ms)}"
+    else:
+        text += f"waits for its verification: {short_text(why)}"
+    command = f"shiftboss handoff show {claim.task_id} --swarm {claim.swarm_id}"
+    return Reason("claim", claim.task_id, text, command)
+
+
+def stuck_claim_reason(claim: Claim, passes: Sequence[ClaimPass]) -> Reason:
+    """A claim that no verifier can verify."""
+    retry = f"shiftboss claim retry {claim.task_id} --swarm {claim.swarm_id}"
+    text = f"claim {claim.claim_id} of {claim.worker} "
+    if not passes:
+        text += "waits for a verifier, and none is there: start one"
+        return Reason("stuck_claim", claim.task_id, text, "shiftboss verifier", (retry,))
+    text += f"cannot be verified by any verifier: {short_text(obstacle(passes))}. "
+    text += "Fix that, or start a verifier where the repository is; then let them try again"
+    return Reason("stuck_claim", claim.task_id, text, retry, ("shiftboss verifier",))

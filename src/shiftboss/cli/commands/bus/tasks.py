@@ -24,8 +24,8 @@ task.command("import")(import_file)
 def add(
     session: ServerSession,
     task_id: TaskId,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="What it is about, in one line.")],
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What has to be done.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The subject, in one line.")],
+    description: Annotated[str, typer.Option(metavar="TEXT", help="The work to do.")] = "",
     priority: Annotated[
         int, typer.Option(metavar="N", min=-1000, max=1000, help="Higher goes first.")
     ] = 0,

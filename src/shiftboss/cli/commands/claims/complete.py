@@ -16,7 +16,7 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
-from shiftboss.rules.claims.ways_out import dispute_command
+from shiftboss.rules.claims.refusal_advice import dispute_command
 
 # Shorter than a command waits for an answer.
 WAIT_SECONDS_PER_REQUEST: Final = 20.0
@@ -34,7 +34,7 @@ def complete(
     commit: Annotated[
         str | None, typer.Option(metavar="SHA", help="Default: the tip of the branch.")
     ] = None,
-    summary: Annotated[str, typer.Option(metavar="TEXT", help="What was done.")] = "",
+    summary: Annotated[str, typer.Option(metavar="TEXT", help="A summary of the work.")] = "",
     files_touched: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="A file that was changed. May be repeated."),

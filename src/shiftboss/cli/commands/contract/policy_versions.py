@@ -47,7 +47,7 @@ def apply(
 ) -> Output:
     """Put a policy file in force on all servers, without a restart (operator).
 
-    It shows what changes, and asks. If somebody else has applied a version meanwhile, nothing is
+    It shows what changes, and asks. If another version has been applied in the meantime, nothing is
     changed. Tasks that were spawned already keep their CI jobs.
     """
     from shiftboss.evidence.survey.policy_file import read_policy_text

@@ -33,7 +33,7 @@ def edited_changes(view: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The parts of the contract that the operator changes in an editor, and the version that was
     edited; empty if nothing was changed. `view` is the answer of `show_handoff`.
 
-    What was written is kept in its file if it cannot be used, or if the caller fails with it.
+    The edited text is kept in its file if it is invalid, or if the caller fails with it.
     """
     import yaml  # imported late: few commands need it
 

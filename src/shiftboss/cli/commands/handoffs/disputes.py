@@ -36,7 +36,7 @@ def dispute(
     task_id: TaskId,
     kind: Annotated[
         DisputeKind,
-        typer.Option(help="The contract asks for the wrong thing, or nobody can meet it."),
+        typer.Option(help="The contract asks for the wrong thing, or cannot be met."),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with it.")],
     evidence: Annotated[
@@ -106,7 +106,7 @@ def amend(
     task_id: TaskId,
     files: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="What the task owns instead. May be repeated."),
+        typer.Option(metavar="PATH", help="Replace the owned files. May be repeated."),
     ] = None,
     readonly: Annotated[
         list[str] | None,

@@ -19,7 +19,7 @@ _REPEATABLE = "May be repeated."
 
 Title = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="What it is about; required if the task is new."),
+    typer.Option(metavar="TEXT", help="The subject; required if the task is new."),
 ]
 Files = Annotated[
     list[str] | None,
@@ -30,9 +30,7 @@ OnlyReads = Annotated[
 ]
 Description = Annotated[
     str | None,
-    typer.Option(
-        metavar="TEXT", help="What has to be done. `Tests pass: CMD` becomes a criterion."
-    ),
+    typer.Option(metavar="TEXT", help="The work to do. `Tests pass: CMD` becomes a criterion."),
 ]
 DescriptionFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The description, from a file.")
@@ -171,7 +169,7 @@ Replace = Annotated[
 OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print only the prompt of the worker.")]
 
 
-# What can be a name in a policy; `./alphavm` can only be a folder.
+# Names that a policy allows; `./alphavm` can only be a folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -186,7 +184,7 @@ def owned_files(files: list[str] | None, *, only_reads: bool) -> list[str]:
         problem = "not both" if only_reads else "the task owns no files otherwise"
         raise BadFiles(
             f"give --files or --read-only: {problem}",
-            hint="name what the task may change, such as `--files src/auth/`",
+            hint="name the files that the task may change, such as `--files src/auth/`",
         )
     return files or []
 

@@ -79,8 +79,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
             f"the output of hand-out {record.epoch} names no session: {record.output}",
             hint=f"see what it printed: {logs}",
         )
-    # Only the kind: what is executed here must not come from a file that others, such as agents,
-    # can write.
+    # Only the kind: the command must not come from a file that others, such as agents, can write.
     return agent.resume(PlanAgent(kind=kind), session, record.folder)
 
 
@@ -106,7 +105,7 @@ async def _open_tree(record: AttemptRecord) -> Path:
     if not _is_credible(record):
         raise CannotAttach(
             f"{record.folder}/attempt.json does not say where the agent worked, or was changed",
-            hint=f"see what it did: shiftboss diff {record.bead_id} --swarm {record.swarm_id}",
+            hint=f"see its work: shiftboss diff {record.bead_id} --swarm {record.swarm_id}",
         )
     return await reopen_worktree(
         Path(facts["repo"]), Path(facts["tree"]), facts["branch"], record.bead_id, facts["base"]

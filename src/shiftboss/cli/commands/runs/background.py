@@ -183,7 +183,7 @@ class RunFolder:
         with LogTail(self._folder / LOG_NAME) as log:
             is_over = False
             while not is_over:
-                # Asked before the log is read: what the run logged until its end is read after it.
+                # Asked before the log is read: so the log is complete up to the end of the run.
                 is_over = not process.is_alive
                 for line in log.new_lines(to_end=is_over):
                     print_line(line)

@@ -1,4 +1,4 @@
-"""shiftboss usage and budget: what a swarm has used, and what it may use."""
+"""shiftboss usage and budget: the usage of a swarm, and its limits."""
 
 from __future__ import annotations
 

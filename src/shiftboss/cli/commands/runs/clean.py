@@ -78,7 +78,7 @@ class CannotTell(ShiftbossError):
 
 
 class _Cleaning:
-    """`notes` are for people: what could not be checked. `unknown` are the swarms whose tasks
+    """`notes` tell people which facts could not be checked. `unknown` are the swarms whose tasks
     could not be read, with the reasons: with --all, nothing of them is removed."""
 
     def __init__(self, session: ServerSession, state: Path, include_unfinished: bool) -> None:
@@ -230,7 +230,7 @@ class _Cleaning:
             return None
         swarms = [f"{swarm_id} ({reason})" for swarm_id, reason in self.unknown.items()]
         return CannotTell(
-            f"cannot tell what is accepted in {', '.join(swarms)}: nothing of it is removed",
+            f"cannot tell which work is accepted in {', '.join(swarms)}: none of it is removed",
             hint="start its server, or leave out --all",
         )
 

@@ -35,7 +35,7 @@ def diff(
     ] = False,
     claim: Annotated[
         bool,
-        typer.Option("--claim", help="What the newest claim contains, even if it was refused."),
+        typer.Option("--claim", help="Show the newest claim, even if it was refused."),
     ] = False,
     swarm: TaskSwarm = None,
 ) -> Output | None:

@@ -85,8 +85,8 @@ def init(
 ) -> Output:
     """Set a repository up for agents.
 
-    Writes shiftboss.yaml, the settings of agents, and a section of AGENTS.md and .gitignore. What
-    is already in these files stays as it is. Running it again changes nothing.
+    Writes shiftboss.yaml, the settings of agents, and a section of AGENTS.md and .gitignore.
+    Existing content of these files is kept. Running it again changes nothing.
     """
     if check and remove:
         raise typer.BadParameter("--check and --remove exclude each other")

@@ -1,4 +1,4 @@
-"""shiftboss logs: what the agent of a task prints."""
+"""shiftboss logs: the output of a task's agent."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
 
 
 def _lines(record: AttemptRecord, *, follow: bool) -> Iterator[_Line]:
-    """The lines of both streams. What is new in one comes before what is new in the other."""
+    """The lines of both streams. New lines of one come before new lines of the other."""
     from shiftboss.attempts.log_tail import LogTail
 
     with LogTail(record.output) as output, LogTail(record.errors) as errors:
         is_over = False
         while not is_over:
-            # Asked before the files are read: what the agent printed until its end comes too.
+            # Asked before the files are read: so the last output of the agent is included.
             is_over = not follow or not record.is_live
             for stream, tail in (("output", output), ("errors", errors)):
                 for text in tail.new_lines(to_end=is_over):

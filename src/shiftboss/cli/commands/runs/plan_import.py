@@ -58,7 +58,7 @@ def import_plan(
 ) -> Output:
     """Make a plan from open issues or unchecked items.
 
-    What they do not say, such as the files of a task, is left out; `plan check` names it.
+    Missing keys, such as the files of a task, are left out; `plan check` names them.
 
     \b
     Example:

@@ -88,7 +88,7 @@ def restore(
     def view() -> None:
         print_line(f"restored {_counts(report.rows)} from {report.file}")
         if report.kept is not None:
-            print_line(f"what was there before is kept: {report.kept}")
+            print_line(f"the previous database is kept: {report.kept}")
         print_line(f"new attempts have epochs above {report.epoch_floor}")
 
     return Output.of(report.as_json(), view)

@@ -20,6 +20,15 @@ from shiftboss.errors import InvalidRequest, ShiftbossError
 
 if TYPE_CHECKING:
     from shiftboss.conformance.checks import Check, Result
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from shiftboss.cli.common.output import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from shiftboss.conformance.checks import Result
 
 Report = Callable[["Result"], None]
 
@@ -85,7 +94,7 @@ def _check_worker(
 ) -> str:
     """Returns what kind of worker it is."""
     from shiftboss.conformance.own_server import OwnServer
-    from shiftboss.conformance.worker.bench import WaitLimits
+    from shiftboss.conformance.worker.harness import WaitLimits
     from shiftboss.conformance.worker.profiles import WorkerKit
     from shiftboss.conformance.worker_process import command_starter
 
@@ -155,14 +164,12 @@ def _listed(only: Sequence[str]) -> Output:
 
 def _show_list(rows: Sequence[dict[str, Any]]) -> None:
     from shiftboss.cli.common.output import show
-    from shiftboss.cli.views.conformance import checks_table
 
     show(checks_table(rows))
 
 
 def _reporter(results: list[Result]) -> Report:
     """Each line is shown when its check has ended: all of them take a while."""
-    from shiftboss.cli.views.conformance import result_lines
 
     def report(result: Result) -> None:
         results.append(result)
@@ -173,7 +180,6 @@ def _reporter(results: list[Result]) -> Report:
 
 
 def _outcome(subject: str, results: Sequence[Result]) -> Output:
-    from shiftboss.cli.views.conformance import summary
     from shiftboss.conformance.checks import counts
 
     failures = [result for result in results if result.is_failure]
@@ -188,3 +194,45 @@ def _outcome(subject: str, results: Sequence[Result]) -> Output:
         "results": [result.as_json() for result in results],
     }
     return Output.of(document, lambda: print_line(f"{subject}: {summary(results)}"), error)
+
+
+_MARKS: Final = {"holds": "✓", "broken": "✗", "not_offered": "–", "not_checked": "–"}
+_WORDS: Final = {"not_offered": "not offered", "not_checked": "not checked"}
+
+
+def result_lines(result: Result) -> Iterator[str]:
+    """`✓ 001 BUS-02 registers: It registers ...`, and below a failure what was seen."""
+    check = result.check
+    line = f"{_MARKS[result.outcome]} {check.document} {check.promise} {check.name}: {check.text}"
+    reason = printable(result.reason)
+    if result.outcome in _WORDS:
+        line += f" ({_WORDS[result.outcome]}: {reason})"
+    yield line
+    if result.outcome == "broken":
+        yield f"    {reason}" + ("" if check.required else " (recommended, not required)")
+        yield from (f"    | {printable(seen)}" for seen in result.wire)
+
+
+def summary(results: Sequence[Result]) -> str:
+    from shiftboss.conformance.checks import counts
+
+    outcomes = counts(results)
+    failures = sum(result.is_failure for result in results)
+    text = f"{outcomes['holds']} hold, {failures} do not"
+    if outcomes["broken"] > failures:
+        text += f", {outcomes['broken'] - failures} only recommended do not"
+    for name, words in _WORDS.items():
+        if outcomes[name]:
+            text += f", {outcomes[name]} {words}"
+    return f"{text}; {sum(result.seconds for result in results):.0f} s"
+
+
+def checks_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    from shiftboss.cli.common.tables import cell, plain_table
+
+    table = plain_table("SUBJECT", "DOCUMENT", "PROMISE", "CHECK", "WHAT HOLDS")
+    for row in rows:
+        text = row["text"] if row["required"] else f"{row['text']} (recommended)"
+        names = ("subject", "document", "promise", "check")
+        table.add_row(*(cell(row[name]) for name in names), cell(text))
+    return table

@@ -15,6 +15,17 @@ from shiftboss.errors import ShiftbossError
 
 if TYPE_CHECKING:
     from shiftboss.doctor.findings import Finding
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.tables import cell, plain_table
+
+if TYPE_CHECKING:
+    from shiftboss.doctor.findings import Finding
 
 
 class ProblemsFound(ShiftbossError):
@@ -57,6 +68,19 @@ def doctor(
 
 
 def _show(findings: list[Finding]) -> None:
-    from shiftboss.cli.views.doctor import findings_table
 
     show(findings_table(findings))
+
+
+_LEVELS: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Below each finding, what to do about it."""
+    table = plain_table(Column("CHECK", no_wrap=True), Column("LEVEL", no_wrap=True), "FINDING")
+    for finding in findings:
+        text = Text(printable(finding.message))
+        if finding.todo:
+            text.append(f"\n-> {printable(finding.todo)}")
+        table.add_row(cell(finding.check), cell(finding.level, _LEVELS[finding.level]), text)
+    return table

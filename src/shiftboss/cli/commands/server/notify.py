@@ -1,18 +1,22 @@
-"""shiftboss notify: what was sent to people, by which channels, and another attempt."""
+"""shiftboss notify: the notifications, their channels, and another attempt."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from rich.table import Column, Table
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.discovery import serve_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.common.times import now
+from shiftboss.cli.common.tables import Members, cell, plain_table
+from shiftboss.cli.common.times import ago, now
 from shiftboss.errors import ShiftbossError
 
 notify = typer.Typer(
@@ -51,7 +55,6 @@ def list_notifications(
     document = session.call_as_operator("list_notifications", DEFAULT_SWARM, limit=limit, **members)
 
     def view() -> None:
-        from shiftboss.cli.views.notifications import notifications_table
 
         answer = parse_answer(document, "notifications")
         if not answer["notifications"]:
@@ -72,7 +75,6 @@ def channels(session: ServerSession) -> Output:
     document = session.call_as_operator("list_channels", DEFAULT_SWARM)
 
     def view() -> None:
-        from shiftboss.cli.views.notifications import channel_lines, channels_table
 
         answer = parse_answer(document, "channels")
         if answer["channels"]:
@@ -131,3 +133,49 @@ def retry(
 
     notes = [] if not session.is_offline else [f"it is sent when a server runs: {serve_command()}"]
     return Output(document, view, notes=notes)
+
+
+_STATES: Final = {"pending": "yellow", "sent": "green", "failed": "bold red", "dropped": ""}
+
+
+def notifications_table(notifications: list[Members], at: datetime) -> Table:
+    names = ("NUMBER", "WHEN", "CHANNEL", "STATE", "TRIES")
+    table = plain_table(*(Column(name, no_wrap=True) for name in names), "TITLE", "ERROR")
+    for each in notifications:
+        table.add_row(
+            cell(each["number"]),
+            cell(ago(each["at"], at)),
+            cell(each["channel"]),
+            cell(each["state"], _STATES[each["state"]]),
+            cell(each["attempts"]),
+            cell(each["title"]),
+            cell(each["error"] or ""),
+        )
+    return table
+
+
+def channels_table(channels: list[Members]) -> Table:
+    names = ("CHANNEL", "KIND", "TARGET", "PENDING", "FAILED")
+    table = plain_table(*(Column(name, no_wrap=True) for name in names), "PROBLEM")
+    for each in channels:
+        problem = each["problem"] or each["last_error"] or ""
+        table.add_row(
+            cell(each["name"]),
+            cell(each["kind"]),
+            cell(each["target"]),
+            cell(each["pending"]),
+            cell(each["failed"], "bold red" if each["failed"] else ""),
+            cell(problem, "bold red" if each["problem"] else ""),
+        )
+    return table
+
+
+def channel_lines(answer: Members) -> Iterator[str]:
+    if not answer["channels"]:
+        yield "there are no channels; docs/how-to.md says how to set one up"
+    if answer["problem"] is not None:
+        yield f"the settings are not used: {answer['problem']}"
+    if answer["source"] is not None:
+        yield f"settings: {answer['source']}"
+    if answer["quiet"] is not None:
+        yield f"quiet time: {answer['quiet']}"

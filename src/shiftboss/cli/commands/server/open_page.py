@@ -57,7 +57,7 @@ def _show(url: str, print_only: bool) -> None:
 def _serve_page(
     session: ServerSession, database: Path, swarm: str | None, print_only: bool
 ) -> NoReturn:
-    """Serve what is on disk, in the foreground: nothing is left running that nobody knows of.
+    """Serve the data on disk, in the foreground, so that no server is left running unnoticed.
     A script that waits for the link would wait forever, so it gets an error."""
     if is_agent():
         raise AgentIsNotOperator

@@ -69,7 +69,7 @@ Expires = Annotated[
 def create(
     session: ServerSession,
     name: Name,
-    role: Annotated[TokenRole, typer.Option("--role", help="What it allows.")],
+    role: Annotated[TokenRole, typer.Option("--role", help="What the token allows.")],
     swarm: Annotated[
         str | None, typer.Option("--swarm", metavar="SWARM", help="Only for this swarm.")
     ] = None,
@@ -109,7 +109,7 @@ def create(
 def list_tokens(
     session: ServerSession,
     ended: Annotated[
-        bool, typer.Option("--all", help="Also those that were revoked or have expired.")
+        bool, typer.Option("--all", help="Include revoked and expired tokens.")
     ] = False,
 ) -> Output:
     """List the tokens, without their secrets (operator)."""

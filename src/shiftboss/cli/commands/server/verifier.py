@@ -65,7 +65,7 @@ def verifier(
     operator_token = operator_token_beside(target.token, operator_token_file, found_server)
     own_name = name or _generated_name()
     _announce(own_name, str(target.addresses), as_json=as_json)
-    # Of this process, which starts nothing else: what a command leaves behind is ended.
+    # Of this process, which starts nothing else: processes that a command leaves behind are ended.
     ORPHANS.adopt()
     until_signal(
         run_verifier(

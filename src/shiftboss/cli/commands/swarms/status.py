@@ -16,7 +16,7 @@ from shiftboss.cli.common.times import now, span
 # A swarm that ended within this time is shown with the ongoing ones.
 RECENT: Final = timedelta(hours=1)
 SWARMS_SHOWN_MAX: Final = 20
-# What a person can do something about, also in a swarm where nothing is being done.
+# Items that a person can act on, even in a swarm where no work is in progress.
 _OPEN_WORK: Final = ("questions", "scope_requests", "holds", "reviews", "failed", "stuck_claims")
 
 
@@ -52,7 +52,8 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
 
 
 def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
-    """What the whole swarm used and may use; a page with one task is the smallest there is."""
+    """The usage and the limits of the whole swarm; a page with one task is the smallest there
+    is."""
     return parse_answer(session.call("show_usage", swarm_id, after="", limit=1), "swarm")
 
 
@@ -90,7 +91,7 @@ def _server_status(session: ServerSession) -> Output:
 
 
 def _readiness(client: Client) -> dict[str, Any]:
-    """What the server says about itself and the other servers; nothing if it is an older one."""
+    """The server's report about itself and the other servers; nothing from an older server."""
     try:
         return parse_answer(client.get("/ready"), "status")
     except RequestRefused as refusal:

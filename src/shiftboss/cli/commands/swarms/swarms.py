@@ -45,7 +45,7 @@ def create(
         str | None,
         typer.Option("--id", metavar="SWARM", help="The id. Default: the server generates one."),
     ] = None,
-    feature: Annotated[str, typer.Option(metavar="TEXT", help="What the swarm works on.")] = "",
+    feature: Annotated[str, typer.Option(metavar="TEXT", help="The goal of the swarm.")] = "",
     manifest_path: Annotated[
         str, typer.Option(metavar="PATH", help="The file that describes the packets.")
     ] = "",

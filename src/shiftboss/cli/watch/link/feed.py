@@ -22,8 +22,8 @@ OFFLINE_SECONDS: Final = 2.0
 
 
 class Connected(NamedTuple):
-    """Everything is loaded anew: what happened before is unknown. `session` replaces the one that
-    was used: a server that was started again may have another address."""
+    """Everything is loaded anew, because earlier changes are unknown. `session` replaces the one
+    that was used: a server that was started again may have another address."""
 
     session: ServerSession
 
@@ -35,7 +35,8 @@ class Changed(NamedTuple):
 
 
 class Reload(NamedTuple):
-    """The reader was too slow, and the server has left out changes; or nobody counts them."""
+    """The reader was too slow, and the server has left out changes, or the changes are not
+    counted."""
 
 
 class Lost(NamedTuple):

@@ -1,5 +1,5 @@
-"""Keeps the model in step with the server: one load at a time, and what changes meanwhile is loaded
-together afterwards."""
+"""Keeps the model in step with the server: one load at a time; changes that arrive during a load
+are loaded together afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftboss.cli.common.client import NoServer, NotShiftboss, RequestRefused
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.watch.link import loads
 from shiftboss.cli.watch.link.feed import Changed, Connected, Feed, FeedEvent, Lost, Reload
-from shiftboss.cli.watch.link.lanes import Lane
+from shiftboss.cli.watch.link.request_thread import RequestThread
 from shiftboss.cli.watch.model.state import Model, newest_with_work
 from shiftboss.errors import ShiftbossError
 
@@ -32,7 +32,7 @@ _CLOSE_SECONDS: Final = 1.0
 
 @dataclass
 class _Pending:
-    """What has to be loaded."""
+    """The data that has to be loaded."""
 
     everything: bool = False
     tasks: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Live:
         self._on_change = on_change
         self._pending = _Pending(everything=True)
         self._wake = asyncio.Event()
-        self._lanes = {name: Lane(name) for name in ("board", "task", "act")}
+        self._threads = {name: RequestThread(name) for name in ("board", "task", "act")}
         self._last_event_id = -1
         self._generation = 0
         self._swarm_due = 0.0
@@ -81,11 +81,11 @@ class Live:
             feed.stop()
             self._close()
 
-    async def ask(self, function: Callable[[ServerSession], T], lane: str = "task") -> T:
-        """What the function returns, which is called in a thread. Raises what it raises."""
+    async def ask(self, function: Callable[[ServerSession], T], thread: str = "task") -> T:
+        """The result of the function, which is called in a thread. Raises what it raises."""
         session = self.session
         # Without a server, the database is read and written by one thread alone.
-        chosen = self._lanes["board" if session.is_offline else lane]
+        chosen = self._threads["board" if session.is_offline else thread]
         return await chosen.run(lambda: function(session))
 
     def watch_swarm(self, swarm_id: str) -> None:
@@ -98,7 +98,7 @@ class Live:
         self.reload()
 
     def show_workers(self, is_shown: bool) -> None:
-        """They are loaded only while somebody looks at them: there may be thousands."""
+        """They are loaded only while they are displayed: there may be thousands."""
         self.shows_workers = is_shown
         if is_shown:
             self._swarm_due = 0.0
@@ -131,7 +131,7 @@ class Live:
     def _connect(self, session: ServerSession) -> None:
         before, self.session = self.session, session
         if before is not session:
-            self._lanes["board"].do(before.close)
+            self._threads["board"].do(before.close)
         self.model.lost, self.model.is_offline = None, session.is_offline
         self._last_event_id = -1
         self._pending.everything = True
@@ -247,6 +247,6 @@ class Live:
 
     def _close(self) -> None:
         """A database is released by the thread that has used it."""
-        self._lanes["board"].end(self.session.close, _CLOSE_SECONDS)
+        self._threads["board"].end(self.session.close, _CLOSE_SECONDS)
         for name in ("task", "act"):
-            self._lanes[name].end()
+            self._threads[name].end()

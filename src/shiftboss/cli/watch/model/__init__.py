@@ -1,1 +1,1 @@
-"""What is shown: pure values, how each is drawn as cells, and what a key sends."""
+"""The displayed values, how each is drawn as cells, and the request that each key sends. Pure."""

@@ -1,5 +1,5 @@
-"""What a person can do about a task or an item of the inbox: which keys apply, which request each
-one sends, and what is said afterwards."""
+"""The actions on a task or an item of the inbox: which keys apply, which request each one sends,
+and the confirmation."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class OperatorAction(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """What the keys act on: a task, or a swarm if `task_id` is empty. `items` are what waits for a
-    person there, the selected one first."""
+    """The target of the keys: a task, or a swarm if `task_id` is empty. `items` are what waits for
+    a person there, the selected one first."""
 
     swarm_id: str
     task_id: str
@@ -113,7 +113,7 @@ def reject(target: Selection, reason: str) -> OperatorAction:
 
 
 def _review(target: Selection, operation: str, done: str, **members: object) -> OperatorAction:
-    """About the commit that was shown: another one may have been accepted meanwhile."""
+    """About the commit that was shown: another one may have been accepted since."""
     item = target.item("review")
     decision = {
         "bead_id": target.task_id,
@@ -140,7 +140,7 @@ def decide_scope(target: Selection, *, granted: bool, note: str = "") -> Operato
 
 def retry(target: Selection) -> OperatorAction:
     if target.item("stuck_claim"):
-        done = f"verifiers look at the claim of {target.task_id} again"
+        done = f"verifiers try the claim of {target.task_id} again"
         return OperatorAction(
             "retry_claim", target.swarm_id, {"bead_id": target.task_id}, done, "operator"
         )
@@ -190,8 +190,8 @@ def budget_unit(item: Item) -> str:
 
 
 def suggested_limits(command: str) -> dict[str, float]:
-    """The limits in the command that the server suggests: one that is enough to go on, and the
-    other one as it is in force."""
+    """The limits in the command that the server suggests: one that is enough to continue, and the
+    other one unchanged."""
     words = shlex.split(command) if command else []
     return {
         unit: float(words[words.index(f"--{unit}") + 1])

@@ -1,4 +1,5 @@
-"""The board: cards in groups by state, in an order that does not change while a task goes on."""
+"""The board: cards in groups by state, in an order that does not change while a task is in
+progress."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _OTHER: Final = "waiting"
 
 @dataclass(frozen=True, slots=True)
 class BoardCard:
-    """What the board shows of a task. `since` is when it entered the state that it is in, or when
+    """A task as the board shows it. `since` is when it entered the state that it is in, or when
     its attempt started; `text` is why it is there, or what its agent does."""
 
     task_id: str
@@ -117,7 +118,7 @@ def _since(column: str, members: Mapping[str, Any]) -> int:
 
 
 def _rank(column: str, since: int, members: Mapping[str, Any]) -> SortKey:
-    """What has ended: the newest first. All else in the order in which it was planned."""
+    """Ended tasks: the newest first. All else in the order in which it was planned."""
     task_id = str(members["bead_id"])
     if column in _NEWEST_FIRST:
         return -since, 0, task_id

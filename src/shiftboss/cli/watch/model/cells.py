@@ -14,7 +14,7 @@ from shiftboss.cli.common.output import printable
 
 _ELLIPSIS: Final = "…"
 _NUMBER: Final = re.compile(r"[-_.][0-9]{1,4}\Z")
-# Texts may have thousands of characters: what no screen can show is cut before it is measured.
+# Texts may have thousands of characters: text beyond any screen is cut before it is measured.
 _CHARACTERS_MAX: Final = 1000
 
 

@@ -14,7 +14,7 @@ from shiftboss.cli.watch.model.cells import segment
 KIND_CELLS: Final = 13
 _TASK_CELLS: Final = 18
 _AGE_CELLS: Final = 4
-# What each kind is called, and the key that resolves it.
+# The name of each kind, and the key that resolves it.
 KINDS: Final = {
     "question": ("question", "a"),
     "permission": ("permission", "a"),

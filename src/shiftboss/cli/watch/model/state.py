@@ -1,4 +1,4 @@
-"""What is on the screen: the swarm that is watched, its board, the inbox, and the connection."""
+"""The state of the screen: the watched swarm, its board, the inbox, and the connection."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Model:
         return int(time.time() * 1000) + self.offset_ms
 
     def target(self, task_id: str) -> Selection:
-        """What the keys act on if this task is selected."""
+        """The target of the keys if this task is selected."""
         swarm_id = self.swarm_id or ""
         items = [item for item in self.inbox.of_task(swarm_id, task_id) if item.task_id]
         return Selection(swarm_id, task_id, self.board.get(task_id), items)

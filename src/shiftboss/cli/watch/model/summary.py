@@ -1,4 +1,5 @@
-"""The header: is everything all right? One line with what was done, what it cost, what waits."""
+"""The header: is everything all right? One line with the finished work, its cost, and the waiting
+items."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class Summary:
 
 
 def _to_do(bus: Mapping[str, Any]) -> int:
-    """As on the page: what was cancelled is not expected to be done."""
+    """As on the page: cancelled tasks are not counted as open."""
     return int(bus["total"] - bus["cancelled"])
 
 
@@ -72,7 +73,7 @@ def _milliseconds(wire_time: str) -> int:
 
 
 def header_line(summary: Summary, needs_you: int, now_ms: int, width: int) -> Text:
-    """What does not fit is left out, the least important first."""
+    """If there is too little room, the least important parts are left out first."""
     name = printable(summary.swarm_id)
     parts = [Text().append(fitted(name, min(cell_len(name), _NAME_CELLS_MAX)), "bold")]
     parts.append(_progress(summary))

@@ -1,4 +1,4 @@
-"""The workers: what each one does, how full its context is, what it has cost."""
+"""The workers: the task of each, how full its context is, its cost."""
 
 from __future__ import annotations
 

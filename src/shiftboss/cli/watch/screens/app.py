@@ -1,4 +1,4 @@
-"""The full-screen program: what each key does."""
+"""The full-screen program, with the effect of each key."""
 
 from __future__ import annotations
 
@@ -175,6 +175,6 @@ class WatchApp(App[None]):
         self._close_messages_no_wait()
 
     def raise_failure(self) -> None:
-        """After the end: what has ended it, if it is an error of the program."""
+        """The error of the program that ended it, if there was one."""
         if self._exception is not None:
             raise self._exception

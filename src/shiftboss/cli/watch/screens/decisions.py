@@ -1,4 +1,4 @@
-"""The dialogs behind the keys: what is asked before a request is sent."""
+"""The dialogs behind the keys, which ask before a request is sent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def raise_budget(app: Screens, target: Selection) -> OperatorAction | None
 
 
 def _number(typed: str | None) -> float | None:
-    """The server says what is wrong with a number; what is none is not sent."""
+    """The server reports an invalid number; text that is not a number is not sent."""
     try:
         amount = float((typed or "").replace(",", "").lstrip("$"))
     except ValueError:

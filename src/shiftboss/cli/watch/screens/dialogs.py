@@ -90,7 +90,7 @@ class Confirm(ModalScreen[str | None]):
 
 
 class Help(ModalScreen[None]):
-    """What each key does."""
+    """The effect of each key."""
 
     DEFAULT_CSS = _CSS.format(name="Help").replace("max-height: 12", "max-height: 100%")
     BINDINGS: ClassVar[list[BindingType]] = [

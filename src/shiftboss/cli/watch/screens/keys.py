@@ -1,4 +1,4 @@
-"""The keys: what each one is called in the footer and in the help."""
+"""The keys, with their names in the footer and in the help."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HELP: Final = (
     ("c", "cancel a task"),
     ("p", "pause the swarm, or resume it"),
     ("", ""),
-    ("?  q", "this help; quit. What runs goes on."),
+    ("?  q", "this help; quit. Runs keep running."),
 )
 
 

@@ -100,8 +100,8 @@ class RowList(ScrollView, Generic[Row], can_focus=True):
         self._chosen_before = self.key
 
     def after_filter(self) -> None:
-        """All rows are back. Selects what was selected before, unless the person has chosen another
-        row meanwhile."""
+        """All rows are back. Selects what was selected before, unless the user has chosen another
+        row since."""
         self.select(self._chosen_before or self.key or "")
         self._chosen_before = None
 

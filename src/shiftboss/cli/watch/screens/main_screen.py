@@ -134,7 +134,7 @@ class MainScreen(Screen[None]):
         self._draw_keys()
 
     def _tick(self) -> None:
-        """Ages grow. What was said about the last key goes away."""
+        """Ages grow. The message about the last key disappears."""
         if self._message_until and time.monotonic() > self._message_until:
             self.say("")
         self._draw_header()
@@ -177,7 +177,7 @@ class MainScreen(Screen[None]):
         self.query_one(name, Static).update(text, layout=False)
 
     def _draw_lines(self, name: str, text: Text) -> None:
-        """Hidden if there is nothing to say. What is said already needs no new layout."""
+        """Hidden if there is nothing to say. An unchanged message needs no new layout."""
         shown = self.query_one(name, Static)
         shown.display = bool(text)
         if shown.content != text:

@@ -1,4 +1,4 @@
-"""What is said at the top when something is not as it should be, and in a view that is empty."""
+"""The notice at the top about a problem, and the text of an empty view."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def notice_text(model: Model) -> Text:
     elif model.refused is not None:
         text, style = f"the server refused: {error_text(model.refused)}", "bold red"
     elif model.is_offline:
-        text = "no server is running: this is what the database has; start one: " + serve_command()
-        style = "yellow"
+        text = "no server is running: this is the state in the database; start one: "
+        text, style = text + serve_command(), "yellow"
     else:
         return Text()
     return Text(printable(text), style)
@@ -36,7 +36,7 @@ def error_text(error: ShiftbossError) -> str:
 
 
 def empty_text(model: Model, view: str) -> str:
-    """What would be in a view that has nothing to show; "" if it has something."""
+    """The text of a view that has nothing to show; "" if it has something."""
     if not model.is_loaded:
         return "" if model.lost or model.refused else "loading"
     if view == "inbox":

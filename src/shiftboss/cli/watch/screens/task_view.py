@@ -26,7 +26,7 @@ Members = Mapping[str, Any]
 
 _LINES_MAX: Final = 3000
 _STYLES: Final = {"+": "green", "-": "red"}
-# What the contract says about the file. Owned files need no remark.
+# The file under the contract. Owned files need no remark.
 _SCOPES: Final = {
     "outside": ("outside of the contract", "bold red"),
     "readonly": ("read only", "bold red"),

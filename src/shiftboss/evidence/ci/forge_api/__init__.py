@@ -1,1 +1,1 @@
-"""What the providers of forges share: access, HTTP client, rate limits, rows and reports."""
+"""Shared by the providers of forges: access, HTTP client, rate limits, rows and reports."""

@@ -46,7 +46,7 @@ class ForgeList:
         """The rows page by page, each row once: rows move to the next page while we read.
 
         Raises CiUnavailable if the list is too long, or ends before all declared rows were sent:
-        what was not seen may be red.
+        an unseen run may be red.
         """
         seen: dict[str, Row] = {}
         for page in range(1, PAGES_MAX + 1):

@@ -1,4 +1,4 @@
-"""Rate limits of forges: what their headers say, and when the next request may be sent.
+"""Rate limits of forges: reads their headers, and says when the next request may be sent.
 
 Times are those of a monotonic clock and are passed in.
 """

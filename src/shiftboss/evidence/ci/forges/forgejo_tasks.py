@@ -135,7 +135,7 @@ def with_waiting_jobs(
     runs: Sequence[CiRun], listed: Collection[str], statuses: Sequence[Status], sha: str
 ) -> list[CiRun]:
     """Add the jobs, and the whole runs, that no runner has taken: only statuses name them.
-    `listed` are the numbers of all runs with tasks, also of those that do not count."""
+    `listed` are the numbers of all runs with tasks, including those that do not count."""
     others = {status.run: status for status in statuses if status.run not in listed}
     waiting = [
         CiRun(

@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# `/>` and `</` end a JSX element; nobody writes `a </re/` without a space. The bounds keep a line
+# `/>` and `</` end a JSX element; `a </re/` is not written without a space. The bounds keep a line
 # with many slashes from being scanned again and again.
 _PATTERN = re.compile(
     r"(?<!<)/(?![*/>])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n]){0,300}+\]){1,3000}+/[A-Za-z]*"

@@ -1,4 +1,4 @@
-"""The packages of a workspace: what `@shop/cart` means if it is a folder of the same repo."""
+"""The packages of a workspace: resolves `@shop/cart` if it is a folder of the same repo."""
 
 from __future__ import annotations
 

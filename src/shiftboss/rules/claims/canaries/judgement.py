@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from shiftboss.protocol.claims.verdicts import Canary
 from shiftboss.rules.claims.canaries.sabotage import Sabotage, fails_with
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
-from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport, name_tests
-from shiftboss.rules.claims.ways_out import DISPUTE
+from shiftboss.rules.claims.test_runs.run_report import ReportedTest, RunReport, name_tests
 from shiftboss.rules.documents.wording import pluralize
 
 # Sabotages of each file.

@@ -19,10 +19,10 @@ from shiftboss.rules.claims.canaries.edits import Sabotage, unique_tests
 from shiftboss.rules.claims.canaries.python_assertions import (
     Rewrite,
     assertion_rewrites,
+    failures,
     last_statements,
 )
 from shiftboss.rules.claims.canaries.python_expected import ExpectedValues, ModuleNames
-from shiftboss.rules.claims.canaries.python_shapes import failures
 from shiftboss.rules.claims.canaries.python_source import Function, PythonSource
 from shiftboss.rules.claims.source_text import TextEdit
 from shiftboss.rules.claims.test_scanners.python import reasons_by_line

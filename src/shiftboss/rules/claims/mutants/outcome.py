@@ -10,9 +10,9 @@ from shiftboss.protocol.claims.verdicts import Mutant
 from shiftboss.protocol.handoffs import MutantsRequired
 from shiftboss.rules.claims.mutants.mutation import LocatedMutation, Mutation
 from shiftboss.rules.claims.mutants.sources import is_compiled
+from shiftboss.rules.claims.refusal_advice import DISPUTE
 from shiftboss.rules.claims.test_runs.judgement import CommandRun, Judgement
 from shiftboss.rules.claims.verdicts import CheckOutcome
-from shiftboss.rules.claims.ways_out import DISPUTE
 from shiftboss.rules.documents.wording import pluralize
 
 MutantOutcome = Literal["killed", "survived", "invalid", "not_run"]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.protocol.claims.verdicts import Outcome
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.rules.claims.test_runs.reported import RunReport, missing_tests, name_tests
+from shiftboss.rules.claims.test_runs.run_report import RunReport, missing_tests, name_tests
 from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.documents.wording import pluralize
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.test_runs.runners import ReportFormat
 
 REPORT_BYTES_MAX: Final = 8 * 2**20

@@ -48,7 +48,7 @@ class Pending:
         return self._answered.document
 
 
-class ServerBench:
+class ServerHarness:
     def __init__(self, server: Server, seconds: float) -> None:
         self.calls = ServerCalls(server)
         self.seconds = seconds
@@ -126,8 +126,8 @@ class ServerBench:
 class Bus:
     """Tools of the bus in one swarm. Names are unique: a server may have only one swarm."""
 
-    def __init__(self, bench: ServerBench, swarm_id: str | None) -> None:
-        self.bench = bench
+    def __init__(self, harness: ServerHarness, swarm_id: str | None) -> None:
+        self.harness = harness
         self.swarm_id = swarm_id
         self._suffix = uuid4().hex[:6]
 
@@ -136,8 +136,10 @@ class Bus:
 
     def ask(self, tool: str, /, *, seconds: float | None = None, **arguments: object) -> Answered:
         swarm = {} if self.swarm_id is None else {"swarm_id": self.swarm_id}
-        self.bench.needs_tool(tool)
-        return self.bench.calls.tool(tool, {**arguments, **swarm}, seconds or self.bench.seconds)
+        self.harness.needs_tool(tool)
+        return self.harness.calls.tool(
+            tool, {**arguments, **swarm}, seconds or self.harness.seconds
+        )
 
     def do(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """A call that must succeed."""
@@ -195,10 +197,10 @@ class Bus:
         return task
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + self.bench.seconds
+        deadline = time.monotonic() + self.harness.seconds
         while not is_so():
             if time.monotonic() > deadline:
-                raise Broken(f"{what}: not within {self.bench.seconds:g} s")
+                raise Broken(f"{what}: not within {self.harness.seconds:g} s")
             time.sleep(0.02)
 
 

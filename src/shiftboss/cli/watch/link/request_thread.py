@@ -13,7 +13,7 @@ T = TypeVar("T")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
-class Lane:
+class RequestThread:
     """Runs functions one after the other, in a thread that does not keep the process alive: a
     request that hangs does not delay the end of the program."""
 
@@ -28,7 +28,7 @@ class Lane:
         return await outcome
 
     def do(self, function: Callable[[], object]) -> None:
-        """Nobody waits for it."""
+        """No caller waits for the result."""
         self._jobs.put((function, None))
 
     def end(self, last: Callable[[], object] | None = None, seconds: float = 0.0) -> None:
@@ -53,7 +53,7 @@ class Lane:
 
 
 def _set_result(outcome: asyncio.Future[Any], result: object) -> None:
-    if not outcome.done():  # else nobody waits for it anymore
+    if not outcome.done():  # else no caller waits for it any more
         outcome.set_result(result)
 
 

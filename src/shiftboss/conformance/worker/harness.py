@@ -38,7 +38,7 @@ class OutcomeReport:
     reason: str
 
 
-class WorkerBench:
+class WorkerHarness:
     """`swarm` is one of its own: a server may serve others."""
 
     def __init__(

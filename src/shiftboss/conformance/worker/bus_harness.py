@@ -1,4 +1,4 @@
-"""The bench of a bus worker: tasks whose titles are instructions."""
+"""The harness of a bus worker: tasks whose titles are instructions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from shiftboss.conformance.checks import Broken
 from shiftboss.conformance.exchanges import Exchange
 from shiftboss.conformance.faults import Fault
-from shiftboss.conformance.worker.bench import (
+from shiftboss.conformance.worker.harness import (
     HEARTBEAT_SECONDS,
     WORKER,
     OutcomeReport,
-    WorkerBench,
+    WorkerHarness,
 )
 
 OTHER_WORKER: Final = "conformance-other"
@@ -29,7 +29,7 @@ class WaitingTask(NamedTuple):
     go: Path
 
 
-class BusBench(WorkerBench):
+class BusHarness(WorkerHarness):
     def prepare(self) -> None:
         self.calls.post("/swarm/create", {"swarm_id": self.swarm})
 

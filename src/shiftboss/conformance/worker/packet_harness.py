@@ -1,4 +1,4 @@
-"""The bench of a packet worker: one packet of a swarm, whose tasks are lines of a file."""
+"""The harness of a packet worker: one packet of a swarm, whose tasks are lines of a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from shiftboss.conformance.checks import Broken
 from shiftboss.conformance.exchanges import Exchange
-from shiftboss.conformance.worker.bench import WorkerBench
+from shiftboss.conformance.worker.harness import WorkerHarness
 
 PACKET_ID: Final = 7
 PACKET_NAME: Final = "backend-api"
@@ -38,7 +38,7 @@ class Packet:
         return self.worktree / ".spellbook" / "checkpoints" / name
 
     def checkpoint(self) -> dict[str, Any] | None:
-        """What is on disk; empty if it is not JSON."""
+        """The checkpoint on disk; empty if it is not JSON."""
         try:
             document = json.loads(self.checkpoint_path.read_bytes())
         except OSError:
@@ -48,7 +48,7 @@ class Packet:
         return document if isinstance(document, dict) else {}
 
 
-class PacketBench(WorkerBench):
+class PacketHarness(WorkerHarness):
     def prepare(self) -> None:
         pass
 
@@ -83,7 +83,7 @@ class PacketBench(WorkerBench):
         }
 
     def run(self, packet: Packet) -> None:
-        """Start the worker. What is on disk is read whenever one of its reports arrives."""
+        """Start the worker. The checkpoint on disk is read whenever one of its reports arrives."""
 
         def note_checkpoint(exchange: Exchange) -> None:
             exchange.noted = packet.checkpoint()

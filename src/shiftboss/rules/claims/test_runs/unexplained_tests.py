@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.test_runs.reported import ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import ReportedTest, RunReport
 from shiftboss.rules.claims.test_scanners.python import parse_python
 
 _SKIPS: Final = re.compile(r"skip|xfail|expected_?failure", re.IGNORECASE)

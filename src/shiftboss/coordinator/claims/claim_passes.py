@@ -8,11 +8,11 @@ from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.claims.claim_requests import RetryClaimAnswer, RetryClaimRequest
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.claims.claim_passes import ALIVE_MS, is_given_up, next_pass, obstacle
 from shiftboss.rules.claims.handoffs import Claim, ClaimPass
-from shiftboss.rules.claims.passing import ALIVE_MS, is_given_up, next_pass, obstacle
 from shiftboss.store.port import Transaction
 
-# Nobody runs more; a list of them stays short.
+# No deployment runs more; a list of them stays short.
 VERIFIERS_MAX = 200
 # A verifier that was not seen for this long is deleted.
 FORGET_AFTER_MS = 24 * 3600 * 1000
@@ -37,7 +37,7 @@ def leave_to_others(
     now_ms: int,
 ) -> Verdict | None:
     """The verifier cannot look at the claim that it has taken. Returns the verdict that ends the
-    claim, if one of those that passed on it has given one and nobody else can look."""
+    claim, if a verifier that passed on it has given one and no other verifier can verify it."""
     earlier = tx.claim_passes(claim)
     body = None if verdict is None else verdict.model_dump_json()
     passed = next_pass(claim, earlier, verifier, reason, body, now_ms)
@@ -81,8 +81,8 @@ def _tell_passed(
 
 
 def give_up(tx: Transaction, claim: Claim, now_ms: int) -> Verdict | None:
-    """If nobody is left who can look at the claim, tell a person, once. Returns the verdict that
-    ends the claim instead, if there is one."""
+    """If no verifier is left that can verify the claim, tell a person, once. Returns the verdict
+    that ends the claim instead, if there is one."""
     passes = tx.claim_passes(claim)
     if not is_given_up(claim, living_verifiers(tx, now_ms), passes, now_ms):
         return None
@@ -115,7 +115,7 @@ def retry_claim(tx: Transaction, request: RetryClaimRequest, now_ms: int) -> Ret
         raise IllegalTransition(
             f"{request.bead_id} has no claim that waits for a verifier; nothing was changed",
             field="bead_id",
-            hint=f"look at it: shiftboss why {request.bead_id} --swarm {request.swarm_id}",
+            hint=f"see why: shiftboss why {request.bead_id} --swarm {request.swarm_id}",
         )
     passes = tx.drop_claim_passes(claim)
     until_ms = claim.taken_until_ms if claim.state == "taken" else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.rules.claims.test_runs.reported import CaseOutcome, ReportedTest, RunReport
+from shiftboss.rules.claims.test_runs.run_report import CaseOutcome, ReportedTest, RunReport
 from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.claims.test_runs.summaries import count_tests, plain_lines
 

@@ -105,7 +105,7 @@ class LandingRefused(NamedTuple):
     ours: str | None = None
 
 
-class Lander:
+class WorkLanding:
     """`folder` is for checkouts of merged commits, outside of any repository; several runs can
     share it. `state` is the state folder of the run, which no merged code may see. In each
     repository, one piece of work lands at a time."""
@@ -131,7 +131,7 @@ class Lander:
             else:
                 return LandingRefused(
                     f"{work.target} moved {_TRIES} times while the work was tested",
-                    f"land it again when nobody commits to {work.target}",
+                    f"land it again when there are no commits to {work.target}",
                 )
             await delete_landing_refs(repo)
         if isinstance(outcome, Landed) and work.branch is not None:

@@ -1,6 +1,6 @@
-"""Notices that the server itself stood still: its process was stopped, or its machine suspended.
+"""Notices that the server itself was suspended: its process was stopped, or its machine slept.
 
-No worker could reach it meanwhile, so a lease that ran out says nothing about its worker.
+No worker could reach it during that time, so an expired lease says nothing about its worker.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ TICK_SECONDS: Final = 2.0
 LATE_SECONDS: Final = 5.0
 
 
-class StandstillWatch:
-    """`run` ticks. A tick that comes late shows a standstill."""
+class SuspendDetector:
+    """`run` ticks. A late tick shows that the server was suspended."""
 
     def __init__(
         self,
         elapsed: Callable[[], float] = elapsed_seconds,
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        """`elapsed` must go on while the machine is suspended."""
+        """`elapsed` must also count the time in which the machine is suspended."""
         self._elapsed = elapsed
         self._tick_seconds = tick_seconds
         self._ticked_at: float | None = None
@@ -40,8 +40,8 @@ class StandstillWatch:
         self._ticked_at = self._elapsed()
 
     def take(self) -> bool:
-        """Whether the server has stood still since the last call, or since the first tick. It does
-        not matter whether a tick or the caller comes first after the standstill."""
+        """Whether the server has been suspended since the last call, or since the first tick. It
+        does not matter whether a tick or the caller comes first after that."""
         stood_still = self._stood_still or self._is_late()
         self._stood_still = False
         if stood_still:
@@ -49,7 +49,7 @@ class StandstillWatch:
         return stood_still
 
     def put_back(self) -> None:
-        """What follows from the standstill could not be done: the next `take` is true again."""
+        """The caller could not react to the suspension: the next `take` is true again."""
         self._stood_still = True
 
     def _is_late(self) -> bool:

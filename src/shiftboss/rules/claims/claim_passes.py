@@ -78,7 +78,7 @@ def waiting_for(
     if claim.state == "taken":
         return f"its verifier {claim.taken_by} was lost; another one has to come"
     if passes and not can_be_verified(living, passes):
-        return f"no verifier can look at it: {obstacle(passes)}"
+        return f"no verifier can verify it: {obstacle(passes)}"
     if not living:
         return "no verifier is there"
     if claim.tries:
