@@ -200,6 +200,10 @@ def test_tasks_leave_the_queue_in_their_order(session: PostgresSession) -> None:
         task(f"t-{number}")._replace(status="queued", queue_number=number) for number in range(5)
     ]
 
+    def fill_the_queue(tx: Transaction) -> None:
+        for each in queued:
+            tx.add_task(each, [])
+
     def empty_the_queue(tx: Transaction) -> list[Task]:
         tx.prefetch(Prefetch.DRAIN, SWARM)
         tx.take_swarm(SWARM)
@@ -209,7 +213,7 @@ def test_tasks_leave_the_queue_in_their_order(session: PostgresSession) -> None:
             taken.append(first)
         return taken
 
-    run(session, lambda tx: [tx.add_task(each, []) for each in queued])
+    run(session, fill_the_queue)
     assert run(session, empty_the_queue).outcomes[0].value == queued
 
 
