@@ -26,6 +26,10 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> AddTaskAnswer:
     """Add a task, which is handed out once it is submitted. A repeat changes nothing."""
     swarm_id = request.swarm_id
     tx.prefetch(Prefetch.ADD, swarm_id, request.bead_id)
+    if request.submit:
+        tx.prefetch(Prefetch.SUBMIT, swarm_id, request.bead_id)
+        if not tx.polls.parked_workers(swarm_id):
+            tx.prefetch(Prefetch.QUEUE, swarm_id, priority=request.priority)
     take_swarm(tx, swarm_id, now_ms)
     task, _ = _put(tx, swarm_id, request, now_ms)
     if not request.submit:

@@ -7,6 +7,7 @@ commit, which are read from the store and passed on like the events of this serv
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,10 +20,10 @@ from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
 from shiftboss.store.postgres.hung_database import AsyncBoundedConnection
 from shiftboss.store.postgres.notifications import (
-    Announcement,
     EventRange,
     listen,
     parse_payload,
+    payload_start,
 )
 from shiftboss.store.postgres.session import PostgresSession
 
@@ -58,13 +59,15 @@ class Listener:
     ) -> None:
         self._parameters = parameters
         self._answer_seconds = answer_seconds
-        self._node = node
         self._channel = channel
         self._read = read
         self._on_commit = on_commit
         self._on_gap = on_gap
         self._on_settings = on_settings
         self._missed = False
+        self._own = payload_start(node)
+        # Of other servers, not yet looked at.
+        self._payloads: list[bytes] = []
 
     async def start(self) -> None:
         """From now on nothing is missed. Raises psycopg.Error."""
@@ -97,6 +100,7 @@ class Listener:
     async def _connect(self) -> psycopg.AsyncConnection:
         connection = await AsyncBoundedConnection.connect(**self._parameters, autocommit=True)
         connection.answer_seconds = self._answer_seconds
+        connection.add_notify_handler(self._note_first)
         try:
             await listen(connection, self._channel)
         except BaseException:
@@ -113,32 +117,81 @@ class Listener:
                 log.warning("events of other servers are still delayed: %s", error)
 
     async def _receive(self, connection: psycopg.AsyncConnection) -> None:
-        while True:
-            if self._missed:
-                self._missed = False
-                self._on_gap()
-                self._on_settings()
-                await self._publish(_newest_events)
-            notifications = connection.notifies(timeout=ROUND_SECONDS, stop_after=1)
-            announced = self._of_others([each.payload async for each in notifications])
-            if any(announcement.settings for announcement in announced):
-                self._on_settings()
-            ranges = [events for announcement in announced for events in announcement.ranges]
-            if ranges:
-                await self._publish(partial(_announced_events, ranges=ranges))
+        arrivals = _Arrivals(connection, self._note)
+        try:
+            while True:
+                if self._missed:
+                    self._missed = False
+                    self._on_gap()
+                    self._on_settings()
+                    await self._publish(_newest_events)
+                if not self._payloads:
+                    await arrivals.wait(ROUND_SECONDS)
+                payloads, self._payloads = self._payloads, []
+                announced = [known for each in payloads if (known := parse_payload(each))]
+                if any(announcement.settings for announcement in announced):
+                    self._on_settings()
+                ranges = [events for announcement in announced for events in announcement.ranges]
+                if ranges:
+                    await self._publish(partial(_announced_events, ranges=ranges))
+        finally:
+            arrivals.close()
+
+    def _note_first(self, notify: psycopg.Notify) -> None:
+        """One that came with the answer to LISTEN."""
+        self._note(notify.payload.encode())
+
+    def _note(self, payload: bytes) -> bool:
+        """Called for every notification, most of which are of this server itself and are not even
+        parsed. Whether it is of another one."""
+        if payload.startswith(self._own):
+            return False
+        self._payloads.append(payload)
+        return True
 
     async def _publish(self, read: Callable[[PostgresSession], list[Event]]) -> None:
         events = await self._read(read)
         if events:
             self._on_commit(events)
 
-    def _of_others(self, payloads: list[str]) -> list[Announcement]:
-        announcements = [parse_payload(payload) for payload in payloads]
-        return [
-            announcement
-            for announcement in announcements
-            if announcement is not None and announcement.node != self._node
-        ]
+
+class _Arrivals:
+    """Reads the notifications of a connection when they arrive, with less effort than psycopg: it
+    prepares a wait for each of them, and every commit leads to one."""
+
+    def __init__(self, connection: psycopg.AsyncConnection, note: Callable[[bytes], bool]) -> None:
+        self._pgconn = connection.pgconn
+        self._note = note
+        self._loop = asyncio.get_running_loop()
+        self._arrived = asyncio.Event()
+        self._error: psycopg.Error | None = None
+        self._socket = connection.fileno()
+        self._loop.add_reader(self._socket, self._read)
+        self._read()
+
+    async def wait(self, seconds: float) -> None:
+        """Until another server's notification has arrived. Raises psycopg.Error if the connection
+        was lost."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._arrived.wait()
+        self._arrived.clear()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket)
+
+    def _read(self) -> None:
+        try:
+            self._pgconn.consume_input()
+            while (notify := self._pgconn.notifies()) is not None:
+                if self._note(notify.extra):
+                    self._arrived.set()
+        except psycopg.Error as error:
+            self._error = error
+            self._loop.remove_reader(self._socket)
+            self._arrived.set()
 
 
 def _announced_events(session: PostgresSession, ranges: list[EventRange]) -> list[Event]:

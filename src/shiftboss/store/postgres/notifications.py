@@ -61,6 +61,11 @@ class Announcement(BaseModel):
     settings: bool = False
 
 
+def payload_start(node: str) -> bytes:
+    """What every payload of the server begins with: `node` is the first member."""
+    return f'{{"node":"{node}",'.encode()
+
+
 def settings_payload(node: str) -> str:
     return Announcement(node=node, ranges=[], settings=True).model_dump_json()
 
@@ -82,7 +87,7 @@ def event_payloads(node: str, added: Iterable[tuple[str, int]]) -> Iterator[str]
         yield Announcement(node=node, ranges=page).model_dump_json()
 
 
-def parse_payload(payload: str) -> Announcement | None:
+def parse_payload(payload: str | bytes) -> Announcement | None:
     """None for a payload that does not come from a server like this."""
     try:
         return Announcement.model_validate_json(payload)

@@ -30,7 +30,7 @@ _INFERRED: Final = 0
 _TYPES: Final[Mapping[type, int]] = {bool: 16, bytes: 17, int: 20, float: 701}
 _TEXT: Final = 0
 _BINARY: Final = 1
-_TABLE: Final = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
+_TABLE: Final = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?!SET\b)(\w+)")
 # Between the answers to two statements there is one miss.
 _MISSES_MAX: Final = 2
 _SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
@@ -41,6 +41,7 @@ class Statement:
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
+        self.named_text = text
         numbered_text, self.parameters = numbered(text)
         self.text = numbered_text.encode()
         self.tables = frozenset(_TABLE.findall(text))
@@ -85,16 +86,25 @@ class Pipeline:
 
     def add(self, statement: Statement, parameters: Mapping[str, object]) -> int:
         """Send it with the next `flush`; its number among the statements of that."""
-        values = [parameters[name] for name in statement.parameters]
-        self._waiting.append(
-            _Waiting(
-                statement,
-                statement.types_of(values),
-                [_encoded(value) for value in values],
-                [_BINARY if type(value) is bytes else _TEXT for value in values],
-            )
-        )
+        self._waiting.append(_waiting(statement, parameters))
         return len(self._waiting) - 1
+
+    def replace(self, number: int, statement: Statement, parameters: Mapping[str, object]) -> None:
+        """Send this instead of an earlier one that was not sent yet."""
+        self._waiting[number] = _waiting(statement, parameters)
+
+    def add_row(
+        self, number: int, row: Statement, parameters: Mapping[str, object], rows: Statement
+    ) -> None:
+        """Add the row of an INSERT to an earlier one, which was not sent yet. `rows` is the
+        statement with all of its rows."""
+        before, added = self._waiting[number], _waiting(row, parameters)
+        self._waiting[number] = _Waiting(
+            rows,
+            before.types + added.types,
+            before.values + added.values,
+            before.formats + added.formats,
+        )
 
     def drop(self) -> None:
         """Forget what was not sent yet."""
@@ -188,6 +198,16 @@ class Pipeline:
         if position < len(self._answers):
             return error_from_result(self._answers[position])
         return psycopg.OperationalError("the connection was lost before all answers came")
+
+
+def _waiting(statement: Statement, parameters: Mapping[str, object]) -> _Waiting:
+    values = [parameters[name] for name in statement.parameters]
+    return _Waiting(
+        statement,
+        statement.types_of(values),
+        [_encoded(value) for value in values],
+        [_BINARY if type(value) is bytes else _TEXT for value in values],
+    )
 
 
 def _encoded(value: object) -> bytes | None:

@@ -39,12 +39,39 @@ VALUES (:swarm_id, :priority, 0, :last_number)
 ON CONFLICT (swarm_id, priority) DO UPDATE SET last_number = excluded.last_number;
 
 -- name: task_of_worker
--- The task that a worker holds, as `task` gives it.
-SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
-    t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms, t.updated_at_ms,
-    t.failures, t.contract_version
-FROM workers AS w JOIN tasks AS t ON t.swarm_id = w.swarm_id AND t.task_id = w.task_id
-WHERE w.swarm_id = :swarm_id AND w.name = :name;
+-- The task that a worker holds, as `task` gives it. No join: a plan that PostgreSQL made while there
+-- were few tasks may look for the right one among all tasks of the swarm.
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
+FROM tasks WHERE swarm_id = :swarm_id AND task_id = (
+    SELECT task_id FROM workers WHERE swarm_id = :swarm_id AND name = :name);
+
+-- name: dependents
+-- No join, for the same reason.
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
+FROM tasks WHERE swarm_id = :swarm_id AND task_id = ANY (ARRAY (
+    SELECT task_id FROM task_dependencies
+    WHERE swarm_id = :swarm_id AND depends_on = :task_id))
+ORDER BY task_id;
+
+-- name: next_task
+-- Two rows: the second is the next one after the first was handed out, which is known then without
+-- another round trip.
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
+FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
+    -- Nothing is handed out in a chain that is halted.
+    AND (contract_version IS NULL OR NOT EXISTS (
+        SELECT 1 FROM repo_locks AS l JOIN halted_repos AS h ON h.repo = l.repo
+        WHERE l.swarm_id = tasks.swarm_id AND l.task_id = tasks.task_id))
+    -- Nor a task that is held back.
+    AND NOT EXISTS (SELECT 1 FROM holds AS w
+        WHERE w.swarm_id = tasks.swarm_id AND w.task_id = tasks.task_id)
+ORDER BY priority DESC, queue_number, task_id
+-- Nothing of a swarm on hold. A separate query, because a condition would run for every task.
+LIMIT CASE WHEN EXISTS (
+    SELECT 1 FROM holds WHERE swarm_id = :swarm_id AND task_id = '') THEN 0 ELSE 2 END;
 
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,

@@ -14,6 +14,7 @@ from psycopg.pq.abc import PGresult
 from shiftboss.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from shiftboss.store.batches import nothing_changed
 from shiftboss.store.postgres.hung_database import BoundedConnection
+from shiftboss.store.postgres.merged_writes import MergedWrites
 from shiftboss.store.postgres.notifications import event_payloads, settings_payload
 from shiftboss.store.postgres.pipeline import Pipeline, Statement
 from shiftboss.store.postgres.prefetch import PrefetchedRows, ReadAhead
@@ -55,6 +56,16 @@ def _guarded(query: str) -> Statement:
 
 
 @cache
+def _holding(query: str) -> Statement:
+    """A query that reads what it needs of a swarm, with the last event id as its last column."""
+    texts = load_queries("postgres")
+    return Statement(
+        f"holding {query}",
+        f"SELECT taken.*, ({texts['last_event_id']}) FROM ({texts[query]}) AS taken",  # noqa: S608
+    )
+
+
+@cache
 def _command(text: str) -> Statement:
     return Statement(text, text)
 
@@ -69,8 +80,9 @@ class PostgresSession:
     The connection is in autocommit mode; statements open and end transactions.
 
     What nobody waits for is sent with the next statement whose answer is needed, at the latest with
-    the COMMIT: the writes of a batch cost one round trip. A write that fails is noticed only then,
-    so the batch is run again with savepoints, where every statement is sent at once.
+    the COMMIT: the writes of a batch cost one round trip, and several of them may become one
+    statement (`merged_writes.py`). A write that fails is noticed only then, so the batch is run
+    again with savepoints, where every statement is sent at once.
     """
 
     driver_error: type[Exception] = psycopg.Error
@@ -89,6 +101,7 @@ class PostgresSession:
         self.pipeline = Pipeline(connection)
         self._statements = statements()
         self._ahead = PrefetchedRows(self._statements)
+        self._merged = MergedWrites(self.pipeline, self._statements)
         self._node = node
         self._channel = channel
         self._polls = polls
@@ -139,7 +152,7 @@ class PostgresSession:
             self._ahead.prefetch(use, parameters)
 
     def execute(self, query: str, parameters: Parameters) -> int:
-        self._ahead.forget_changed(query, parameters)
+        self._ahead.note_write(query, parameters)
         self.pipeline.add(self._statements[query], parameters)
         return self.pipeline.flush()[-1].command_tuples or 0
 
@@ -147,16 +160,21 @@ class PostgresSession:
         if query == "add_event":
             event = cast("tuple[str, int]", (parameters["swarm_id"], parameters["event_id"]))
             self._added.append(event)
-        self._ahead.forget_changed(query, parameters)
-        self.pipeline.add(self._statements[query], parameters)
-        if not self._sends_later:
+        self._ahead.note_write(query, parameters)
+        if self._sends_later:
+            self._ahead.remember(query, parameters)
+            self._merged.write(query, parameters)
+        else:
+            self.pipeline.add(self._statements[query], parameters)
             self.pipeline.flush()
 
     def write_one(self, query: str, parameters: Parameters) -> bool:
         """If it turns out that no row was changed, the use cases are run again, without haste."""
         if not self._sends_later:
             return self.execute(query, parameters) == 1
-        self._ahead.forget_changed(query, parameters)
+        self._ahead.note_write(query, parameters)
+        self._ahead.remember(query, parameters)
+        self._merged.pass_by(query)
         self.pipeline.add(_guarded(query), parameters)
         return True
 
@@ -169,6 +187,7 @@ class PostgresSession:
     def begin(self) -> None:
         self.forget()
         self._ahead.clear()
+        self._merged.clear()
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False
@@ -261,27 +280,27 @@ class PostgresSession:
             raise LockedElsewhereError
         of_swarm = {"swarm_id": swarm_id}
         hold = self.pipeline.add(self._statements["hold_swarm"], of_swarm)
-        self.pipeline.add(self._statements["last_event_id"], of_swarm)
-        self.pipeline.add(self._statements[query], parameters)
+        self.pipeline.add(_holding(query), parameters)
         ahead = self._ahead.send(self.pipeline, query, parameters)
         try:
-            held, last_event, found, *prefetched = self.pipeline.flush()[hold:]
+            held, found, *prefetched = self.pipeline.flush()[hold:]
         except psycopg.errors.LockNotAvailable:
             if self.pipeline.failed == hold:
                 self._locked.add(swarm_id)
             raise
+        rows = self.pipeline.rows(found)
         if held.ntuples:
             self._held.add(swarm_id)
-            self._event_ids[swarm_id] = self.pipeline.rows(last_event)[0][0] or 0
+            self._event_ids[swarm_id] = rows[0][-1] or 0
             self._keep(ahead, prefetched)
-        return self.pipeline.rows(found)
+        return [row[:-1] for row in rows]
 
     def _fetch(self, query: str, parameters: Parameters) -> list[Row]:
         known = self._ahead.known(query, parameters)
         if known is not None:
             return known
         if self._statements[query].changes:
-            self._ahead.forget_changed(query, parameters)
+            self._ahead.note_write(query, parameters)
         number = self.pipeline.add(self._statements[query], parameters)
         ahead = self._ahead.send(self.pipeline, query, parameters)
         result, *prefetched = self.pipeline.flush()[number:]
