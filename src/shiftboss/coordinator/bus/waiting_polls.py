@@ -91,8 +91,8 @@ class WaitingPolls:
             if answer is not None:
                 return answer
             if not parked.done():
-                await _wait(parked, ends_at - asyncio.get_running_loop().time())
-            event = parked.result()
+                await _wait(parked, ends_at)
+            event = parked.result() if parked.done() else None
         finally:
             is_reserved = hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
@@ -152,8 +152,11 @@ class WaitingPolls:
         )
 
 
-async def _wait(parked: ParkedPoll, seconds: float) -> None:
-    timer = asyncio.get_running_loop().call_later(seconds, wake, parked, None)
+async def _wait(parked: ParkedPoll, ends_at: float) -> None:
+    loop = asyncio.get_running_loop()
+    if ends_at <= loop.time():
+        return
+    timer = loop.call_at(ends_at, wake, parked, None)
     try:
         await parked
     finally:

@@ -20,7 +20,9 @@ EARLY_PATHS: Final = frozenset({"/bus/ack_task", "/bus/worker_done"})
 URGENT_PATH: Final = "/bus/poll_task"
 # Their coroutines run up to the first `await` without a task, and mostly need no other one. Until
 # then they must not use anything that needs a task, such as `asyncio.timeout`.
-TASKLESS_PATHS: Final = frozenset({"/bus/poll_task", "/bus/submit_task", "/bus/worker_done"})
+TASKLESS_PATHS: Final = frozenset(
+    {"/bus/add_task", "/bus/poll_task", "/bus/submit_task", "/bus/worker_done"}
+)
 
 
 class _NoEvent:
