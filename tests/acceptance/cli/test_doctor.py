@@ -79,7 +79,6 @@ def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> 
             "servers",
             "keys",
             "disk",
-            "disk",
             "policy",
             "policy",
             "git",
