@@ -76,3 +76,44 @@ async def test_events_missed_while_the_database_was_down_arrive_when_it_is_back(
     gone.set()
     with pytest.raises(StoreUnavailable):
         await asyncio.wait_for(reading, 30)
+
+
+async def test_a_database_that_goes_down_while_a_reader_catches_up_does_not_cut_it_off() -> None:
+    story, sent = Story(), bytearray()
+    gone = asyncio.Event()
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+        if b"id: 1\n" in message.get("body", b""):
+            story.is_away = True
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    story.happens(1)
+    stream = EventStream(cast(Coordinator, story), "s", 0, send, lambda: True)
+    reading = asyncio.create_task(stream.run(receive, follow=True))
+    await eventually(lambda: story.asked_in_vain > 3, "it asks again and again")
+    assert not reading.done()
+    story.happens(2)
+    story.is_away = False
+    await eventually(lambda: b"id: 2\n" in sent, "the second event")
+    gone.set()
+    await asyncio.wait_for(reading, 30)
+
+
+async def test_a_reader_that_does_not_follow_is_cut_off_when_the_database_goes_down() -> None:
+    """An end without an error would say that there are no more events."""
+    story = Story()
+
+    async def send(message: Message) -> None:
+        story.is_away = story.is_away or b"id: 1\n" in message.get("body", b"")
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("nobody waits for its end")
+
+    story.happens(1)
+    stream = EventStream(cast(Coordinator, story), "s", 0, send, lambda: True)
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(stream.run(receive, follow=False), 30)

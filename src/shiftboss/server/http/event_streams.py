@@ -60,7 +60,12 @@ class EventStream:
         await self._write(f"retry: {RECONNECT_MS}\n\n".encode())
         while page and self._is_admitted():
             await self._write(b"".join(page))
-            page = await self._page()
+            try:
+                page = await self._page()
+            except StoreUnavailable:
+                if not follow:
+                    raise
+                break  # `_follow` waits for the database and sends what is missing
         if follow and self._is_admitted():
             await self._follow(receive)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
