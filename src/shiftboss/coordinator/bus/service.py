@@ -67,7 +67,7 @@ from shiftboss.protocol.questions import (
 )
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of
 from shiftboss.rules.deployment.records import StoredKey
 from shiftboss.rules.tasks.tasks import is_reserved
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 

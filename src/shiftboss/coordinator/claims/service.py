@@ -35,7 +35,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.rules.access.actors import verifier_name
 from shiftboss.rules.claims.handoffs import Claim, is_object_name
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 # The events that make a claim ready to be taken.

@@ -44,7 +44,7 @@ from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 

@@ -54,7 +54,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.rules.claims.new_contracts import normalised_paths
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 

@@ -39,7 +39,7 @@ from shiftboss.protocol.runs import (
     UsageList,
 )
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 

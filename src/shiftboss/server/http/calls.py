@@ -27,7 +27,7 @@ from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation, is_audited
 from shiftboss.server.operations.swarms import REPORTS, SwarmOperation, parse
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
 REPORT_ROUTE = route_of("/swarm/")

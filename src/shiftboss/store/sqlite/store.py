@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
-from shiftboss.store.acting import in_name_of_caller
+from shiftboss.store.current_actor import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
