@@ -23,7 +23,7 @@ from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
 from shiftboss.server.http.app import App
 from shiftboss.store.backups.backup import back_up, restore
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.waiting import eventually
 

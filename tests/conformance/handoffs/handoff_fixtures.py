@@ -40,7 +40,7 @@ from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock
 from tests.conformance.folding import check_fold
 from tests.repos import Repo

@@ -13,7 +13,7 @@ import pytest
 from shiftboss.errors import DatabaseInUse, InvalidRequest, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.backups.backup import back_up, restore
-from shiftboss.store.opening import in_schema
+from shiftboss.store.open_store import in_schema
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.at_rest import read_postgres
 from shiftboss.store.postgres.connections import connection_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator.bus import adding, questions, tasks
+from shiftboss.coordinator.bus import add_tasks, questions, tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
@@ -179,7 +179,7 @@ def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int
         description=request.subtask_description,
         depends_on=request.dependencies_completed,
     )
-    adding.add(tx, added, now_ms)
+    add_tasks.add(tx, added, now_ms)
     return tx.task(request.swarm_id, request.bead_id)
 
 

@@ -22,7 +22,7 @@ from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
-from shiftboss.store.sqlite.writing import WritingSession
+from shiftboss.store.sqlite.writing_session import WritingSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
