@@ -30,9 +30,9 @@ from shiftboss.protocol.contract.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.records import RepoLock, Tracking
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction

@@ -37,7 +37,7 @@ from shiftboss.protocol.handoff_requests import (
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.questions import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker
 from shiftboss.store.open_store import store_at

@@ -14,7 +14,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.claims.claim_passes import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
-from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.claims import VERIFIER_SECONDS
 from shiftboss.store.current_actor import CURRENT_ACTOR
 from tests.conformance.current_actor import acting_as
 from tests.conformance.handoffs.handoff_fixtures import (

@@ -65,7 +65,7 @@ from shiftboss.protocol.questions import (
     QuestionList,
     QuestionView,
 )
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store

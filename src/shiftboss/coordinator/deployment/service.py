@@ -30,7 +30,7 @@ from shiftboss.protocol.deployment.servers import (
     WaitingClaimView,
 )
 from shiftboss.protocol.fields import wire_time
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.deployment.readiness import (
     DiskSpace,
     ReadinessProblem,

@@ -36,9 +36,10 @@ from shiftboss.protocol.handoffs import (
     held_out_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
-from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
-from shiftboss.rules.claims.spawn_requests import made_contract, request_digest
+from shiftboss.rules.claims.claims import check_no_claim
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, choose_model
+from shiftboss.rules.handoffs.new_contracts import new_contract, normalised_policy
+from shiftboss.rules.handoffs.spawn_requests import made_contract, request_digest
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
