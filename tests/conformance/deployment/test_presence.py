@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.bus import PollRequest, RegisterWorkerRequest, StatusRequest
 from shiftboss.protocol.contract.contract_requests import ApplyPolicyRequest

@@ -16,7 +16,7 @@ from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.coordinator.duties.supervision import DutyGroup
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import StoreUnavailable

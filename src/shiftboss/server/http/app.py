@@ -31,7 +31,7 @@ from shiftboss.server.http.replies import error_reply
 from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError, header
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
-from shiftboss.server.metrics.requests import route_of
+from shiftboss.server.metrics.request_metrics import route_of
 from shiftboss.server.metrics.snapshot import Monitor
 from shiftboss.store.current_actor import CURRENT_ACTOR
 
