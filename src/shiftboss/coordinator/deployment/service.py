@@ -52,7 +52,7 @@ CLAIMS_SHOWN_MAX: Final = 50
 Check = Callable[[], ReadinessProblem | None]
 
 
-class _Rows(NamedTuple):
+class _DeploymentRows(NamedTuple):
     servers: list[DeploymentServer]
     keys: list[StoredKey]
     claims: list[Claim]
@@ -191,8 +191,8 @@ async def _no_problems() -> Iterable[str]:
 _HIDDEN_FACTS: Final = frozenset({"operator_token", "token", "polling"})
 
 
-def _read(tx: Transaction, now_ms: int) -> _Rows:
-    return _Rows(
+def _read(tx: Transaction, now_ms: int) -> _DeploymentRows:
+    return _DeploymentRows(
         tx.servers(),
         tx.signing_keys(),
         tx.open_claims("", CLAIMS_SHOWN_MAX),
