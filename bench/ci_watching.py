@@ -16,7 +16,7 @@ import uvloop
 
 from bench.figures import Figure
 from bench.running import forge
-from shiftboss.coordinator.bus import adding
+from shiftboss.coordinator.bus import add_tasks
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
 from shiftboss.coordinator.contract.policy import ActivePolicy
@@ -30,11 +30,11 @@ from shiftboss.protocol.contract.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import StatementBody
 from shiftboss.rules.contract.records import RepoLock, Tracking
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 
 RUNS = 1000
@@ -160,7 +160,7 @@ def _follow(tx: Transaction, active_policy: ActivePolicy, number: int) -> None:
     now_ms = system_clock()
     about: dict[str, Any] = {"swarm_id": SWARM, "task_id": task}
     tx.take_swarm(SWARM)
-    adding.add(tx, AddTaskRequest(swarm_id=SWARM, bead_id=task, title=task), now_ms)
+    add_tasks.add(tx, AddTaskRequest(swarm_id=SWARM, bead_id=task, title=task), now_ms)
     tx.add_handoff(
         Handoff(
             **about,

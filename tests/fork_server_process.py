@@ -127,7 +127,7 @@ def _warm_caches() -> None:
     from shiftboss.evidence.subprocess.proxy import EvidenceProxy
     from shiftboss.protocol.fields import unbuilt_types
     from shiftboss.server.http.app import App
-    from shiftboss.store.opening import store_at
+    from shiftboss.store.open_store import store_at
     from shiftboss.store.postgres import session as postgres_session
     from shiftboss.store.sqlite import session as sqlite_session
 

@@ -17,7 +17,7 @@ from starlette.types import Message
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.evidence.port import Evidence
 from shiftboss.server.http.app import App
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.sqlite_files import make_sqlite_file
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Connection
 from shiftboss.server.http.open_connections import ConnectionLimits, OpenConnections
 from shiftboss.server.http.tls_connections import behind_tls
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 
 
 class Listener:

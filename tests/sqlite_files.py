@@ -12,7 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.fork_server_process import prepare_little_log
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from shiftboss.protocol.events import Event
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Store, UseCase
 from tests.conformance.store.rows import SWARM, swarm
 

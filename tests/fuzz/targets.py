@@ -36,12 +36,12 @@ from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.claims.canaries.sabotage import sabotages
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
-from shiftboss.rules.claims.described_criteria import described_criteria
 from shiftboss.rules.claims.test_runs.report_files import read_report
 from shiftboss.rules.claims.test_runs.runners import RunnerName
 from shiftboss.rules.claims.test_runs.test_output import printed_report
 from shiftboss.rules.contract.policy_file import read_policy
 from shiftboss.rules.documents import json_edits
+from shiftboss.rules.handoffs.described_criteria import described_criteria
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.patterns import normalize_git_path, normalize_path, pattern_of
 from shiftboss.rules.paths.repo_urls import checked_url, is_url

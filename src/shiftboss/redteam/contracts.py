@@ -16,7 +16,7 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.redteam.hacks import ProjectView
 from shiftboss.redteam.project import read_project
-from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
+from shiftboss.rules.handoffs.new_contracts import new_contract, normalised_policy
 from shiftboss.rules.paths.branch_names import task_branch
 from shiftboss.rules.plans.graph import policy_of, repo_of
 

@@ -64,8 +64,8 @@ from shiftboss.server.reloading import (
 )
 from shiftboss.server.server_processes import ServingProcess
 from shiftboss.server.settings import CannotStart, ServerSettings
-from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.opening import store_at
+from shiftboss.store.current_actor import CURRENT_ACTOR
+from shiftboss.store.open_store import store_at
 from shiftboss.system.state_folder import (
     ServerRecord,
     make_state_folder,

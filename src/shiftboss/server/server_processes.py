@@ -38,7 +38,7 @@ from shiftboss.server.listening import (
 )
 from shiftboss.server.reloading import has_terminal
 from shiftboss.server.settings import ServerSettings
-from shiftboss.store.opening import is_postgres
+from shiftboss.store.open_store import is_postgres
 from shiftboss.system.state_folder import (
     ServerRecord,
     make_state_folder,

@@ -19,7 +19,7 @@ from shiftboss.server.http.open_connections import (
     ConnectionLimits,
 )
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
-from shiftboss.store.opening import DEFAULT_DATABASE
+from shiftboss.store.open_store import DEFAULT_DATABASE
 from shiftboss.system.loopback import is_loopback
 
 # All threads on one core where that pays, or wherever the system puts them.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from shiftboss.errors import OutcomeUnknown, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.simulator.database import Fate, ServerCrash, SimulatedDatabase
-from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.current_actor import in_name_of_caller
 from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
 from shiftboss.store.row_cache import RowCache

@@ -20,7 +20,7 @@ from starlette.types import Message
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.bus import RegisterWorkerRequest
 from shiftboss.server.mcp.endpoint import McpEndpoint
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.acceptance.mcp.mcp_clients import status_of
 from tests.acceptance.mcp.mcp_posts import PLAIN, RANKED, REVISIONS, Poster, call_request, headers
 from tests.client import NO_CERTIFICATES, Client

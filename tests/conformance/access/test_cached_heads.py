@@ -15,8 +15,8 @@ from shiftboss.protocol.deployment.tokens import CreateTokenRequest, RevokeToken
 from shiftboss.rules.access.actors import OPERATOR
 from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
-from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.opening import store_at
+from shiftboss.store.current_actor import CURRENT_ACTOR
+from shiftboss.store.open_store import store_at
 from tests.in_process import ManualClock
 from tests.listener import Listener
 

@@ -8,7 +8,7 @@ from shiftboss.protocol.handoff_requests import WaiveRequest
 from shiftboss.protocol.runs import ApproveRequest
 from shiftboss.rules.access.actors import LOCAL, OPERATOR, Actor
 from shiftboss.rules.access.roles import Role
-from tests.conformance.acting import acting
+from tests.conformance.current_actor import acting_as
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-06", "OWN-02")]
@@ -19,12 +19,12 @@ AGENT = Actor("agent:t", Role.WORKER, "default", "t", token_id="tok-2")
 
 async def test_a_receipt_names_who_made_the_claim(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t")
-    with acting(AGENT):
+    with acting_as(AGENT):
         await handoffs.claim("t")
     # Whoever repeats it, and whoever verifies it, is not who made it.
-    with acting(LOCAL):
+    with acting_as(LOCAL):
         await handoffs.claim("t")
-    with acting(ALICE):
+    with acting_as(ALICE):
         await handoffs.accept()
     receipt = await handoffs.receipt("t")
     assert (receipt["format"], receipt["actor"]) == ("shiftboss-receipt/3", "agent:t")
@@ -35,7 +35,7 @@ async def test_a_waiver_and_a_review_name_the_token(
     handoffs: HandoffFixture, actor: Actor, name: str
 ) -> None:
     await handoffs.plan("t", review="required")
-    with acting(actor):
+    with acting_as(actor):
         await handoffs.handoff_service.waive(
             WaiveRequest(bead_id="t", check="scope", reason="r", granted_by="ada")
         )

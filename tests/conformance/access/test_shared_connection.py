@@ -11,7 +11,7 @@ import pytest
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.deployment.tokens import CreateTokenRequest, RoleName
 from shiftboss.server.http.app import App
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.in_process import ManualClock
 from tests.listener import Listener
 

@@ -38,7 +38,7 @@ from shiftboss.protocol.questions import (
 )
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.folding import check_fold
 
 SWARM = "default"

@@ -34,7 +34,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import has_left_checkpoint
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 from shiftboss.store.sqlite.store import SqliteStore
 from tests.conformance.bus.bus_fixtures import BusFixture, Rows, StillClock

@@ -14,7 +14,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.deployment.database_clock import ClockSkewed
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.protocol.events import EventKind
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock
 

@@ -13,7 +13,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.suspend_detection import SuspendDetector
 from shiftboss.errors import StoreUnavailable
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import START_MS, SWARM, BusFixture, StillClock
 from tests.waiting import eventually
 

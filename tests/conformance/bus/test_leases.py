@@ -12,7 +12,7 @@ from shiftboss.errors import NotHeld, StaleEpoch, TaskMismatch
 from shiftboss.protocol.bus import HeartbeatRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.questions import AnswerQuestionRequest
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock, open_bus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("BUS-09")]

@@ -35,7 +35,7 @@ from shiftboss.protocol.contract.contract_requests import (
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
 from tests.conformance.folding import check_fold
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture

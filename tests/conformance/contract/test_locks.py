@@ -29,7 +29,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Transaction
 from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.conformance.opened import OpenStore, opened

@@ -36,8 +36,8 @@ from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.deployment.records import StoredPolicy
 from shiftboss.server.offline import OfflineServer
-from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.opening import store_at
+from shiftboss.store.current_actor import CURRENT_ACTOR
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import BusFixture, StillClock
 from tests.repos import Repo
 from tests.verifying import LocalEvidence

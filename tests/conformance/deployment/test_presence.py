@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.errors import IncompatibleServers
 from shiftboss.protocol.bus import PollRequest, RegisterWorkerRequest, StatusRequest
 from shiftboss.protocol.contract.contract_requests import ApplyPolicyRequest
@@ -23,7 +23,7 @@ from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import KEPT_MS, LIVING_MS
 from shiftboss.server.http.app import App
 from shiftboss.store.backups.backup import back_up, restore
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.waiting import eventually
 

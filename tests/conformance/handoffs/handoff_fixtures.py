@@ -37,10 +37,10 @@ from shiftboss.protocol.handoff_requests import (
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.questions import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock
 from tests.conformance.folding import check_fold
 from tests.repos import Repo

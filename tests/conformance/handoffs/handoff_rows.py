@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.store.handoffs.port import ReceiptRow
 from tests.conformance.store.rows import SWARM
 

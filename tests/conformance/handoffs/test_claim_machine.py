@@ -33,7 +33,7 @@ from shiftboss.protocol.claims.verdicts import VerificationJob
 from shiftboss.protocol.runs import ApproveRequest, RejectRequest
 from shiftboss.simulator.evidence import SimulatedEvidence
 from shiftboss.simulator.forge import Forge, simulated_key
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, refused

@@ -32,7 +32,7 @@ from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import RegisterRequest
 from shiftboss.protocol.runs import ParkTaskRequest, ReleaseFilesRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import REFUSALS_MAX
+from shiftboss.rules.claims.claims import REFUSALS_MAX
 from shiftboss.rules.tasks.leases import BLOCKED_LEASE_SECONDS
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 

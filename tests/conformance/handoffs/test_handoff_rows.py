@@ -9,8 +9,9 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.claims.verdicts import Waiver
-from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
-from shiftboss.rules.claims.strategies import StrategyRecord
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
+from shiftboss.rules.handoffs.strategies import StrategyRecord
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 from tests.conformance.handoffs.handoff_rows import (

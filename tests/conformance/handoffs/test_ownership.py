@@ -15,7 +15,7 @@ from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from shiftboss.protocol.runs import ReleaseFilesRequest, ReportRunRequest
-from shiftboss.rules.claims.handoffs import Reservation
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs

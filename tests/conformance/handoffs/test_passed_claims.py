@@ -14,9 +14,9 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.claims.claim_passes import ALIVE_MS, FIRST_PAUSE_MS, NOBODY_MS
-from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
-from shiftboss.store.acting import CURRENT_ACTOR
-from tests.conformance.acting import acting
+from shiftboss.rules.claims.claims import VERIFIER_SECONDS
+from shiftboss.store.current_actor import CURRENT_ACTOR
+from tests.conformance.current_actor import acting_as
 from tests.conformance.handoffs.handoff_fixtures import (
     HandoffFixture,
     accepted,
@@ -330,14 +330,14 @@ async def test_a_token_cannot_settle_the_claim_that_another_token_has_taken(
     handoffs: HandoffFixture,
 ) -> None:
     await claimed(handoffs)
-    with acting(verifier("vera")):
+    with acting_as(verifier("vera")):
         job = await handoffs.taken("machine-1")
     for other, limit in (("mallory", None), ("machine-1", "machine-1")):
-        with acting(verifier(other, limit)):
+        with acting_as(verifier(other, limit)):
             assert not await handoffs.renew(job, "machine-1")
             assert await handoffs.report(job, accepted(job), "machine-1") == "void"
     (shown,) = (await handoffs.open_claims()).claims
     assert shown.verifier == "vera/machine-1"
-    with acting(verifier("vera")):
+    with acting_as(verifier("vera")):
         assert await handoffs.renew(job, "machine-1")
         assert await handoffs.report(job, accepted(job), "machine-1") == "accepted"

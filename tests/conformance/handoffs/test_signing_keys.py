@@ -21,7 +21,7 @@ from shiftboss.protocol.deployment.keys import AddKeyRequest, RetireKeyRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
 from tests.verifying import LocalEvidence

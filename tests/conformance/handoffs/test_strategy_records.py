@@ -10,8 +10,8 @@ import pytest
 from shiftboss.protocol.claims.verdicts import Change
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.packets import ErrorRequest, RegisterRequest
-from shiftboss.rules.claims.handoffs import Signal
-from shiftboss.rules.claims.strategies import KNOWN_STRATEGIES, StrategyRecord
+from shiftboss.rules.handoffs.handoffs import Signal
+from shiftboss.rules.handoffs.strategies import KNOWN_STRATEGIES, StrategyRecord
 from shiftboss.store.port import Transaction
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 

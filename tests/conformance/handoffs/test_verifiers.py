@@ -10,7 +10,7 @@ import pytest
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.claims import VERIFIER_SECONDS
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo

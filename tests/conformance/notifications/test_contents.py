@@ -12,7 +12,7 @@ from shiftboss.protocol.handoff_requests import DisputeContractRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.claims.handoffs import REFUSALS_MAX
+from shiftboss.rules.claims.claims import REFUSALS_MAX
 from shiftboss.rules.notifications.kinds import NOTIFIED
 from tests.conformance.bus.bus_fixtures import BusFixture
 from tests.conformance.contract.contract_fixtures import ContractFixture, runs

@@ -28,7 +28,7 @@ from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.notifications import schedule
 from shiftboss.rules.tasks.tasks import Question
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 from tests.receiver import SECRET, Receiver
 from tests.waiting import eventually

@@ -12,7 +12,7 @@ from shiftboss.coordinator.duties.cleaner import DAY_MS, Cleaner
 from shiftboss.coordinator.duties.swarm_completion import QUIET_SECONDS, SwarmCompletion
 from shiftboss.protocol.runs import ReportRunRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import BusFixture, StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 

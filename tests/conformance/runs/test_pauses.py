@@ -14,7 +14,7 @@ from shiftboss.protocol.bus import AddTaskRequest, PollRequest, RegisterWorkerRe
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.runs import PauseSwarmRequest
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.conformance.runs.run_fixtures import RunFixture

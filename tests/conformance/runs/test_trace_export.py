@@ -21,7 +21,7 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.runs import TOKENS_MAX, AgentRun, ReportUsageRequest
 from shiftboss.server.otlp import otlp_sink
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from tests.collected_spans import collected
 from tests.receiver import Receiver
 from tests.waiting import eventually

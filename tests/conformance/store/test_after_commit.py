@@ -18,7 +18,7 @@ from shiftboss.errors import InvalidRequest, LeadershipLost
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction, Transactions
 from tests.conformance.store.rows import swarm
 from tests.waiting import eventually

@@ -31,7 +31,7 @@ from shiftboss.store.backups import postgres_backup, sqlite_backup
 from shiftboss.store.backups.backup import back_up, restore
 from shiftboss.store.backups.report import BackupExists, DatabaseHasContent, NotABackup
 from shiftboss.store.leader_store import LeaderStore
-from shiftboss.store.opening import is_postgres, store_at
+from shiftboss.store.open_store import is_postgres, store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event

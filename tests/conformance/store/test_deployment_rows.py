@@ -10,8 +10,8 @@ from shiftboss.rules.access.actors import Actor
 from shiftboss.rules.access.roles import Role
 from shiftboss.rules.access.tokens import StoredToken
 from shiftboss.rules.deployment.records import DeploymentServer, StoredKey, StoredPolicy
-from shiftboss.store.acting import CURRENT_ACTOR
-from shiftboss.store.opening import store_at
+from shiftboss.store.current_actor import CURRENT_ACTOR
+from shiftboss.store.open_store import store_at
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, add_event

@@ -23,7 +23,7 @@ from shiftboss.protocol.packets import (
 )
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 
 pytestmark = pytest.mark.anyio
 

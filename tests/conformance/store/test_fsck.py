@@ -16,8 +16,8 @@ from shiftboss.cli.main import app
 from shiftboss.coordinator.invariants.checks import StoreReport, check_store
 from shiftboss.coordinator.invariants.facts import BrokenInvariant
 from shiftboss.errors import StoreUnavailable
-from shiftboss.store.at_rest import AtRest, read_at_rest
 from shiftboss.store.batches import WriteSession
+from shiftboss.store.snapshot_reading import SnapshotReading, read_snapshot
 from shiftboss.store.sqlite.session import SqliteSession
 from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
 from tests.conformance.handoffs.handoff_fixtures import open_handoffs
@@ -50,8 +50,8 @@ async def _worked(address: str) -> None:
         await work(bus)
 
 
-def checked(address: str, key: str | None = None) -> AtRest[StoreReport]:
-    return read_at_rest(address, lambda tx: check_store(tx, key))
+def checked(address: str, key: str | None = None) -> SnapshotReading[StoreReport]:
+    return read_snapshot(address, lambda tx: check_store(tx, key))
 
 
 @contextmanager
@@ -91,12 +91,12 @@ def broken_by(address: str, *statements: str, key: str | None = None) -> list[Br
 
 
 def test_a_store_that_the_server_wrote_is_sound(worked: str) -> None:
-    at_rest = checked(worked)
-    assert at_rest.value is not None
-    assert at_rest.value.broken == []
-    assert at_rest.damage == []
-    assert (at_rest.value.swarms, at_rest.value.tasks) == (1, 6)
-    assert at_rest.value.events > 10
+    reading = checked(worked)
+    assert reading.value is not None
+    assert reading.value.broken == []
+    assert reading.damage == []
+    assert (reading.value.swarms, reading.value.tasks) == (1, 6)
+    assert reading.value.events > 10
 
 
 TAMPERED = [
@@ -196,9 +196,9 @@ async def _proven(address: str, evidence: LocalEvidence, repo: Repo) -> None:
 
 
 def test_receipts_verify_with_the_key_of_the_server(proven: str, evidence: LocalEvidence) -> None:
-    at_rest = checked(proven, evidence.public_key)
-    assert at_rest.value is not None
-    assert (at_rest.value.receipts, at_rest.value.broken) == (1, [])
+    reading = checked(proven, evidence.public_key)
+    assert reading.value is not None
+    assert (reading.value.receipts, reading.value.broken) == (1, [])
 
 
 FORGED = [
@@ -249,13 +249,13 @@ def sqlite_file(tmp_path: Path) -> Path:
 
 
 def test_a_server_that_is_running_is_told(sqlite_file: Path) -> None:
-    async def check_beside_server() -> AtRest[StoreReport]:
+    async def check_beside_server() -> SnapshotReading[StoreReport]:
         async with open_bus(str(sqlite_file)):
             return await asyncio.to_thread(checked, str(sqlite_file))
 
-    at_rest = asyncio.run(check_beside_server())
-    assert at_rest.value is not None
-    assert (at_rest.is_in_use, at_rest.value.broken) == (True, [])
+    reading = asyncio.run(check_beside_server())
+    assert reading.value is not None
+    assert (reading.is_in_use, reading.value.broken) == (True, [])
     assert not checked(str(sqlite_file)).is_in_use
 
 

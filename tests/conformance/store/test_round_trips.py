@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from shiftboss.coordinator.bus import adding, polls, tasks, workers
+from shiftboss.coordinator.bus import add_tasks, polls, tasks, workers
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.bus import (
     AckRequest,
@@ -56,7 +56,7 @@ def round_trips(session: PostgresSession, *use_cases: Callable[[Transaction], ob
 
 def add(task_id: str) -> Callable[[Transaction], object]:
     request = AddTaskRequest(swarm_id=SWARM, bead_id=task_id, title="Task")
-    return lambda tx: adding.add(tx, request, NOW_MS)
+    return lambda tx: add_tasks.add(tx, request, NOW_MS)
 
 
 def submit(task_id: str) -> Callable[[Transaction], object]:
@@ -66,7 +66,7 @@ def submit(task_id: str) -> Callable[[Transaction], object]:
 
 def add_and_submit(task_id: str) -> Callable[[Transaction], object]:
     request = AddTaskRequest(swarm_id=SWARM, bead_id=task_id, title="Task", submit=True)
-    return lambda tx: adding.add(tx, request, NOW_MS)
+    return lambda tx: add_tasks.add(tx, request, NOW_MS)
 
 
 def poll_and_ack() -> Callable[[Transaction], object]:

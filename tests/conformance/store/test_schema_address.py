@@ -13,11 +13,11 @@ import pytest
 from shiftboss.errors import DatabaseInUse, InvalidRequest, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.backups.backup import back_up, restore
-from shiftboss.store.opening import in_schema
+from shiftboss.store.open_store import in_schema
 from shiftboss.store.port import Transaction
-from shiftboss.store.postgres.at_rest import read_postgres
 from shiftboss.store.postgres.connections import connection_parameters
 from shiftboss.store.postgres.schema_address import make_schema, split_schema, with_schema
+from shiftboss.store.postgres.snapshot_reading import read_postgres_snapshot
 from tests.conformance.opened import opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
 from tests.waiting import eventually, wait_until
@@ -43,17 +43,19 @@ async def test_deployments_in_two_schemas_have_nothing_to_do_with_each_other(
             assert len(await other.read(events)) == 2
             assert [len(commit) for commit in one.commits] == [1]
             await asyncio.to_thread(back_up, second, saved, now_ms=now_ms())
-            assert (await asyncio.to_thread(read_postgres, second, events)).is_in_use
+            assert (await asyncio.to_thread(read_postgres_snapshot, second, events)).is_in_use
         # Servers on another schema do not keep a deployment from being checked or replaced.
         # PostgreSQL needs a moment to end the processes of closed connections.
-        await eventually(lambda: not read_postgres(second, events).is_in_use, "it is not in use")
+        await eventually(
+            lambda: not read_postgres_snapshot(second, events).is_in_use, "it is not in use"
+        )
         await asyncio.to_thread(restore, second, saved, force=True, now_ms=now_ms())
         await asyncio.to_thread(restore, copy, saved, force=False, now_ms=now_ms())
         with pytest.raises(DatabaseInUse):
             await asyncio.to_thread(restore, first, saved, force=True, now_ms=now_ms())
     for address in (second, copy):
-        at_rest = await asyncio.to_thread(read_postgres, address, events)
-        assert len(at_rest.value or []) == 2
+        reading = await asyncio.to_thread(read_postgres_snapshot, address, events)
+        assert len(reading.value or []) == 2
 
 
 async def test_a_search_path_in_the_options_names_a_schema_too(postgres_url: str) -> None:

@@ -13,7 +13,7 @@ from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.contract.contract_requests import ContextDocument, ContextParts
 from shiftboss.protocol.contract.milestone_lines import FORMATS, milestone_word
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
-from shiftboss.rules.claims.handoffs import choose_model
+from shiftboss.rules.handoffs.handoffs import choose_model
 from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff
 from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
 from shiftboss.rules.prompts.worker_prompts import (

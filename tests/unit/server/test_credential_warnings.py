@@ -9,7 +9,7 @@ import pytest
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.policy import Policy
 from shiftboss.server.run import warn_about_credentials
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 
 POLICY = Policy.model_validate(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.coordinator.duties.record import STUCK_SECONDS, DutyRecord
+from shiftboss.coordinator.duties.duty_record import STUCK_SECONDS, DutyRecord
 
 
 class Time:

@@ -10,7 +10,7 @@ from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.openapi import openapi_document
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.metrics.snapshot import Monitor
-from shiftboss.store.opening import store_at
+from shiftboss.store.open_store import store_at
 
 # They have no data, and are for browsers alone.
 PAGE_FILES = ("/", "/static/{path:path}")

@@ -114,7 +114,7 @@ def test_no_query_scans_a_whole_table() -> None:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
         steps = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
         scanned = [step for step in steps if step in WHOLE_TABLES]
-        assert not scanned or name in AT_REST, (name, plan)
+        assert not scanned or name in READ_BY_FSCK, (name, plan)
         # A limit is computed before the search that uses it.
         first = STARTS_WITH.get(name)
         searched = [step for step in steps if "holds USING" not in step]
@@ -125,8 +125,8 @@ def test_no_query_scans_a_whole_table() -> None:
     connection.close()
 
 
-# For `shiftboss fsck`, which reads everything. No request uses it.
-AT_REST = {"swarm_ids_of_events"}
+# `shiftboss fsck` reads everything. No request uses these.
+READ_BY_FSCK = {"swarm_ids_of_events"}
 WHOLE_TABLES = {
     f"SCAN {table}"
     for table in (

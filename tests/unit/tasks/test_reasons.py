@@ -6,9 +6,10 @@ import pytest
 
 from shiftboss.protocol.questions import Dispute
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import refusal_question
-from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.records import Halt
+from shiftboss.rules.handoffs.escalations import refusal_question
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,

@@ -10,7 +10,7 @@ import pytest
 from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.trace_ids import attempt_span_id_of, span_id_of, trace_id_of
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.traces.span import Span
 from shiftboss.rules.traces.task_spans import SwarmSpans
 from shiftboss.rules.traces.verification_spans import with_checks

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from shiftboss.errors import OwnershipOverlap
-from shiftboss.rules.claims.handoffs import ScopeRequest
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.records import BudgetRecord, Hold, Totals
 from shiftboss.rules.tasks.waiting import (
     Holder,

@@ -26,7 +26,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import LeadershipLost
 from shiftboss.protocol.events import Event, EventKind

@@ -9,7 +9,7 @@ from shiftboss.coordinator.swarms.overview import WAITING_LISTED_MAX, live_worke
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.inbox import ITEMS_MAX, BudgetFacts, Inbox, InboxItem, InboxKind
 from shiftboss.protocol.questions import Dispute
-from shiftboss.rules.claims.escalations import asks_about_refusals
+from shiftboss.rules.handoffs.escalations import asks_about_refusals
 from shiftboss.rules.runs.budgets import exceeded_limit
 from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.permission_denials import denied_tool

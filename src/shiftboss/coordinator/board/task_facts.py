@@ -17,7 +17,7 @@ from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.swarms.overview import live_workers, refused_by
 from shiftboss.protocol.contract.milestones import MilestoneReport, milestone_of_report, progress_of
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, ClaimPass
+from shiftboss.rules.claims.claims import Claim, ClaimPass
 from shiftboss.rules.contract.milestones import milestone_view
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, PlanRunRecord, Totals

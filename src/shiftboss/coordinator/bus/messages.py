@@ -48,7 +48,7 @@ from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.questions import MessageAnswer
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.access.scope import check_task as check_task_scope
-from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.claims.claims import check_no_claim
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.tasks.message_payloads import (

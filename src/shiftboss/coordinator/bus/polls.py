@@ -24,7 +24,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX
+from shiftboss.rules.claims.claims import VIOLATIONS_TOLD_MAX
 from shiftboss.rules.tasks.leases import heartbeat_lease_seconds
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.poll_acks import PollAck

@@ -12,8 +12,8 @@ from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.questions import AnswerQuestionRequest, Dispute, QuestionList, QuestionView
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import asks_about_refusals
 from shiftboss.rules.contract.checkpoints import answered
+from shiftboss.rules.handoffs.escalations import asks_about_refusals
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question

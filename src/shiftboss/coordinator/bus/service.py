@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
-from shiftboss.coordinator.bus import adding, messages, questions, task_reasons, tasks, workers
+from shiftboss.coordinator.bus import add_tasks, messages, questions, task_reasons, tasks, workers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.bus.waiting_polls import WaitingPolls, poll_end
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -65,9 +65,9 @@ from shiftboss.protocol.questions import (
     QuestionList,
     QuestionView,
 )
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
@@ -201,11 +201,11 @@ class BusService:
     def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[AddTaskAnswer]:
         if request.submit:
             return self._add_and_submit(request, key)
-        return write_once(self._store, self._clock, adding.add, request, key)
+        return write_once(self._store, self._clock, add_tasks.add, request, key)
 
     async def _add_and_submit(self, request: AddTaskRequest, key: str | None) -> AddTaskAnswer:
         try:
-            return await write_once(self._store, self._clock, adding.add, request, key)
+            return await write_once(self._store, self._clock, add_tasks.add, request, key)
         except (OwnershipOverlap, RepoBlocked) as error:
             await self._note_refusal(request, error)
             raise
@@ -213,7 +213,7 @@ class BusService:
     def add_tasks(
         self, request: AddTasksRequest, key: str | None = None
     ) -> Awaitable[AddTasksAnswer]:
-        return write_once(self._store, self._clock, adding.add_all, request, key)
+        return write_once(self._store, self._clock, add_tasks.add_all, request, key)
 
     async def submit_task(self, request: TaskRequest, key: str | None = None) -> SubmitAnswer:
         try:

@@ -12,7 +12,7 @@ from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import TaskRequest, WhyAnswer
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Reservation
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.lifecycle import packet_status
 from shiftboss.rules.tasks.packet_reasons import packet_reasons

@@ -33,7 +33,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import asks_about_refusals
+from shiftboss.rules.handoffs.escalations import asks_about_refusals
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (

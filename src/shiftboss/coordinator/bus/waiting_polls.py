@@ -26,7 +26,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.poll_acks import PollAck
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 T = TypeVar("T")

@@ -47,7 +47,7 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.tasks.lifecycle import can_move
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.poll_acks import PollAck

@@ -9,7 +9,7 @@ from shiftboss.protocol.claims.claim_requests import RetryClaimAnswer, RetryClai
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.claim_passes import ALIVE_MS, is_given_up, next_pass, obstacle
-from shiftboss.rules.claims.handoffs import Claim, ClaimPass
+from shiftboss.rules.claims.claims import Claim, ClaimPass
 from shiftboss.store.port import Transaction
 
 # No deployment runs more; a list of them stays short.

@@ -26,13 +26,13 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import (
+from shiftboss.rules.claims.claims import (
     VERIFIER_SECONDS,
     Claim,
-    Handoff,
     check_can_claim,
     check_no_claim,
 )
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved, next_epoch
 from shiftboss.store.port import Transaction

@@ -11,7 +11,7 @@ from shiftboss.protocol.claims.claim_requests import (
     VerifierView,
 )
 from shiftboss.rules.claims.claim_passes import waiting_for
-from shiftboss.rules.claims.handoffs import Claim, ClaimPass
+from shiftboss.rules.claims.claims import Claim, ClaimPass
 from shiftboss.store.port import Transaction
 
 

@@ -22,11 +22,11 @@ from shiftboss.protocol.claims.claim_requests import (
 )
 from shiftboss.protocol.claims.receipts import SignedReceipt
 from shiftboss.rules.access.actors import Actor
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.statements import landing_of
 from shiftboss.rules.deployment.records import StoredKey
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.tasks import is_reserved
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 

@@ -34,8 +34,8 @@ from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
 )
 from shiftboss.rules.access.actors import verifier_name
-from shiftboss.rules.claims.handoffs import Claim, is_object_name
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.rules.claims.claims import Claim, is_object_name
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 # The events that make a claim ready to be taken.

@@ -11,7 +11,7 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ContractViolations, NotHeld
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_MAX, CompletionAnswer
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
 from shiftboss.store.port import Store, Transaction
 

@@ -30,17 +30,17 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import wire_time
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import refusal_question
-from shiftboss.rules.claims.handoffs import (
+from shiftboss.rules.claims.claims import (
     REFUSALS_MAX,
     TRIES_MAX,
     VIOLATIONS_TOLD_MAX,
     Claim,
-    Handoff,
 )
 from shiftboss.rules.claims.receipt_content import receipt_body, receipt_id_of
 from shiftboss.rules.claims.rejections import is_rejected
 from shiftboss.rules.claims.verdicts import proves_held_out_tests
+from shiftboss.rules.handoffs.escalations import refusal_question
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.handoffs.port import ReceiptRow

@@ -16,7 +16,6 @@ from shiftboss.protocol.contract.contract_requests import CompletionReturn
 from shiftboss.protocol.contract.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.checkpoints import (
     AttemptProgress,
     WorkSinceBase,
@@ -27,6 +26,7 @@ from shiftboss.rules.contract.checkpoints import (
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import RunName, is_named_run, milestone_view
 from shiftboss.rules.contract.records import ContractAttempt, StoredCheckpoint, Tracking, summary_of
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from shiftboss.coordinator.bus import adding
+from shiftboss.coordinator.bus import add_tasks
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import report_digest
 from shiftboss.protocol.bus import AddTaskRequest
@@ -167,7 +167,7 @@ def _open_task(
         title=fix_title(remedy, red.repo, push),
         description=fix_description(remedy, question, push, _log(tx, red, question)),
     )
-    adding.add(tx, request, now_ms)
+    add_tasks.add(tx, request, now_ms)
 
 
 def _log(tx: Transaction, red: RepoState, question: BreakageQuestion) -> str:

@@ -11,10 +11,11 @@ from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.claims.verdicts import proves_green_ci
 from shiftboss.rules.contract.forbidden_patterns import violation_of
 from shiftboss.rules.contract.records import Halt, RepoLock, RepoState, Tracking
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment

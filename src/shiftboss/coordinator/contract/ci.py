@@ -23,9 +23,9 @@ from shiftboss.protocol.contract.milestones import PushedToCi
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge_ci_report
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.message_payloads import with_commit
 from shiftboss.rules.tasks.packets import Assignment

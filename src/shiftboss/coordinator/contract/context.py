@@ -17,7 +17,7 @@ from shiftboss.protocol.contract.contract_requests import (
     ContextParts,
 )
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.prompts.context import (
     ChainRepo,
     ContextMaterial,

@@ -17,13 +17,14 @@ from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.contract.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.contract.milestones import Done
-from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import (
     check_done_report,
     check_named_run,
     check_report_order,
 )
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.tasks import check_holds
 from shiftboss.store.bus.port import TakenTask
 from shiftboss.store.port import Transaction

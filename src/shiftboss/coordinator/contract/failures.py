@@ -15,7 +15,7 @@ from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.contract.contract_requests import FailureAnswer, ReportFailureRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
-from shiftboss.rules.claims.handoffs import Handoff, check_no_claim
+from shiftboss.rules.claims.claims import check_no_claim
 from shiftboss.rules.contract.failures import (
     FailureAction,
     FailureClass,
@@ -25,6 +25,7 @@ from shiftboss.rules.contract.failures import (
     suspected_fatal_action,
 )
 from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.permission_denials import (
     DEFAULT_TOOL,

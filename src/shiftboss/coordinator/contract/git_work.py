@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.checkpoints import WorkSinceBase
+from shiftboss.rules.handoffs.handoffs import Handoff
 
 
 async def read_git_work(

@@ -9,8 +9,8 @@ from shiftboss.coordinator.contract.cascade import record_repo_state
 from shiftboss.errors import Conflict, RepoBlocked, UnknownTask
 from shiftboss.protocol.contract.contract_requests import OperatorAnswer, ReleaseRepoRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import RepoLock
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction

@@ -44,7 +44,7 @@ from shiftboss.protocol.contract.milestones import (
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.milestones import (
     check_may_read_ci,
@@ -52,6 +52,7 @@ from shiftboss.rules.contract.milestones import (
     state_of,
 )
 from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import check_holds

@@ -21,8 +21,8 @@ from shiftboss.coordinator.contract.ci import follow_commit
 from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.permission_denials import DIAGNOSIS, RECOVERY, termination
 from shiftboss.store.port import Transaction

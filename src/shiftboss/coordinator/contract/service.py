@@ -40,11 +40,11 @@ from shiftboss.protocol.contract.milestone_lines import parse_line, render_line
 from shiftboss.protocol.contract.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 

@@ -26,7 +26,6 @@ from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.contract.timeouts import (
@@ -37,6 +36,7 @@ from shiftboss.rules.contract.timeouts import (
     next_step,
     stall_indicators,
 )
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from shiftboss.errors import Unauthorized
 from shiftboss.rules.access.actors import Actor
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 
 class Admissions:

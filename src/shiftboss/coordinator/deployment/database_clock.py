@@ -11,7 +11,7 @@ import logging
 from typing import ClassVar, Final, Literal
 
 from shiftboss.coordinator.clock import MachineClocks
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.errors import ShiftbossError
 from shiftboss.store.port import ClockReading, Store
 

@@ -22,7 +22,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from shiftboss import __version__
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.duties.record import STUCK_SECONDS, DutyRecord
+from shiftboss.coordinator.duties.duty_record import STUCK_SECONDS, DutyRecord
 from shiftboss.errors import IncompatibleServers, SchemaMismatch, ShiftbossError
 from shiftboss.rules.deployment.records import DeploymentServer
 from shiftboss.rules.deployment.servers import (

@@ -16,7 +16,7 @@ from shiftboss.coordinator.claims.claim_passes import living_verifiers
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.deployment.keys import KeyService, key_view
 from shiftboss.coordinator.deployment.presence import Fact, Presence
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.coordinator.duties.supervision import DutyGroup
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import StoreUnavailable
@@ -30,7 +30,7 @@ from shiftboss.protocol.deployment.servers import (
     WaitingClaimView,
 )
 from shiftboss.protocol.fields import wire_time
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.deployment.readiness import (
     DiskSpace,
     ReadinessProblem,
@@ -52,7 +52,7 @@ CLAIMS_SHOWN_MAX: Final = 50
 Check = Callable[[], ReadinessProblem | None]
 
 
-class _Rows(NamedTuple):
+class _DeploymentRows(NamedTuple):
     servers: list[DeploymentServer]
     keys: list[StoredKey]
     claims: list[Claim]
@@ -191,8 +191,8 @@ async def _no_problems() -> Iterable[str]:
 _HIDDEN_FACTS: Final = frozenset({"operator_token", "token", "polling"})
 
 
-def _read(tx: Transaction, now_ms: int) -> _Rows:
-    return _Rows(
+def _read(tx: Transaction, now_ms: int) -> _DeploymentRows:
+    return _DeploymentRows(
         tx.servers(),
         tx.signing_keys(),
         tx.open_claims("", CLAIMS_SHOWN_MAX),

@@ -11,7 +11,7 @@ from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.claim_passes import is_given_up
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.store.port import Transaction, Transactions
 
 # A verifier that is gone is noticed when its time is over, which no event tells.

@@ -12,7 +12,7 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.coordinator.swarms import retention
 from shiftboss.coordinator.swarms.deletion import (
     EVENTS_PER_TRANSACTION_MAX,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Protocol
 
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 
 log = logging.getLogger(__name__)
 

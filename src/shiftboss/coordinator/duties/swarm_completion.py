@@ -14,7 +14,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.duties.record import DutyRecord
+from shiftboss.coordinator.duties.duty_record import DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.swarms import completion
 from shiftboss.errors import ShiftbossError

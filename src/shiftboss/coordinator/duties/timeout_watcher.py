@@ -16,8 +16,8 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.store.port import Transactions
 from shiftboss.system.log_subject import about
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Iterable
 from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.duties.record import STUCK_SECONDS, DutyRecord
+from shiftboss.coordinator.duties.duty_record import STUCK_SECONDS, DutyRecord
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind

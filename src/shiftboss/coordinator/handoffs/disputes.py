@@ -30,9 +30,14 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.questions import Dispute
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.escalations import check_not_answered, dispute_question
-from shiftboss.rules.claims.handoffs import Handoff, check_can_dispute, check_no_claim
-from shiftboss.rules.claims.new_contracts import normalised_paths
+from shiftboss.rules.claims.claims import check_no_claim
+from shiftboss.rules.handoffs.escalations import (
+    check_can_dispute,
+    check_not_answered,
+    dispute_question,
+)
+from shiftboss.rules.handoffs.handoffs import Handoff
+from shiftboss.rules.handoffs.new_contracts import normalised_paths
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, check_holds, is_ended, is_reserved
 from shiftboss.store.port import Transaction

@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Reservation, has_lapsed, may_lapse_elsewhere
+from shiftboss.rules.handoffs.handoffs import Reservation, has_lapsed, may_lapse_elsewhere
 from shiftboss.rules.paths.overlap import TooMuchWorkError, Work
 from shiftboss.rules.paths.overlap import overlaps as find_overlaps
 from shiftboss.rules.tasks.tasks import Task

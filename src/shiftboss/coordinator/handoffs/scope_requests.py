@@ -35,8 +35,9 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.questions import AnswerQuestionRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
-from shiftboss.rules.claims.new_contracts import normalised_paths
+from shiftboss.rules.claims.claims import check_no_claim
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, ScopeRequest
+from shiftboss.rules.handoffs.new_contracts import normalised_paths
 from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted

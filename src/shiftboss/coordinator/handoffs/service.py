@@ -52,9 +52,9 @@ from shiftboss.protocol.handoff_requests import (
     WaiveAnswer,
     WaiveRequest,
 )
-from shiftboss.rules.claims.handoffs import Reservation
-from shiftboss.rules.claims.new_contracts import normalised_paths
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.rules.handoffs.handoffs import Reservation
+from shiftboss.rules.handoffs.new_contracts import normalised_paths
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store, Transaction
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator.bus import adding, questions, tasks
+from shiftboss.coordinator.bus import add_tasks, questions, tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
@@ -36,9 +36,10 @@ from shiftboss.protocol.handoffs import (
     held_out_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
-from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
-from shiftboss.rules.claims.spawn_requests import made_contract, request_digest
+from shiftboss.rules.claims.claims import check_no_claim
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, choose_model
+from shiftboss.rules.handoffs.new_contracts import new_contract, normalised_policy
+from shiftboss.rules.handoffs.spawn_requests import made_contract, request_digest
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
@@ -179,7 +180,7 @@ def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int
         description=request.subtask_description,
         depends_on=request.dependencies_completed,
     )
-    adding.add(tx, added, now_ms)
+    add_tasks.add(tx, added, now_ms)
     return tx.task(request.swarm_id, request.bead_id)
 
 

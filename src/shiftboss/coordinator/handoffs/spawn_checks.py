@@ -18,7 +18,7 @@ from shiftboss.rules.claims.held_out import (
     invalid_paths,
     is_too_large,
 )
-from shiftboss.rules.claims.new_contracts import (
+from shiftboss.rules.handoffs.new_contracts import (
     normalised_paths,
     normalised_policy,
     parse_each,

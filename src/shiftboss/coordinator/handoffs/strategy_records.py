@@ -11,8 +11,8 @@ from shiftboss.protocol.claims.verdicts import Verdict
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.access.actors import SERVER, Actor
-from shiftboss.rules.claims.handoffs import Handoff, Signal
-from shiftboss.rules.claims.strategies import (
+from shiftboss.rules.handoffs.handoffs import Handoff, Signal
+from shiftboss.rules.handoffs.strategies import (
     SignalKind,
     StrategyRecord,
     disputed,

@@ -9,7 +9,8 @@ from shiftboss.coordinator.claims.open_claims import pass_view
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.handoff_requests import HandoffView
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.prompts.handoff_text import render_handoff
 from shiftboss.store.port import Transaction
 

@@ -9,8 +9,8 @@ from shiftboss.protocol.claims.verdicts import Verdict, Waiver
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import WaiveAnswer, WaiveRequest
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.claims.waivers import check_waiver, covers_refusal
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.store.port import Transaction
 
 

@@ -15,7 +15,7 @@ from shiftboss.protocol.history import (
     TaskClaimList,
     TaskClaimView,
 )
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
 from shiftboss.store.port import Transaction
 

@@ -20,7 +20,8 @@ from shiftboss.protocol.claims.diffs import (
     WorkDiff,
 )
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
-from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.store.port import Store, Transaction

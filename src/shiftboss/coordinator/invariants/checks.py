@@ -1,4 +1,4 @@
-"""All invariants in one table, and the check of a whole store at rest."""
+"""All invariants in one table, and the check of a whole store."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_shared(store: StoreFacts, graph: RepoGraph | None = None) -> list[Brok
 def check_store(
     tx: Transaction, public_key: str | None, graph: RepoGraph | None = None
 ) -> StoreReport:
-    """Check a store at rest, one swarm after the other. Receipts are verified with the keys in
+    """Check a whole store, one swarm after the other. Receipts are verified with the keys in
     `public_key`; None: with those of the store. Without any key, they are not verified.
     `graph` is that of the policy: which repo depends on which."""
     store = read_store(tx)

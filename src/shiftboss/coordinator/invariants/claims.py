@@ -8,7 +8,7 @@ from shiftboss.coordinator.invariants.facts import BrokenInvariant, SwarmFacts
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.claims.receipt_content import receipt_id_of
 from shiftboss.store.handoffs.port import ReceiptRow
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, SwarmFacts
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.milestones import milestone_view
 from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.board_fold import FoldedBoard, FoldedCard

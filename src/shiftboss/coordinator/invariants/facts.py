@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shiftboss.rules.claims.handoffs import Claim, Reservation
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.records import RepoLock
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, groupby
 
 from shiftboss.coordinator.invariants.facts import BrokenInvariant, StoreFacts, SwarmFacts
-from shiftboss.rules.claims.handoffs import Reservation
 from shiftboss.rules.contract.repo_graph import RepoGraph
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.rules.paths.overlap import TooMuchWorkError, overlaps
 
 _OVER = ("done", "failed", "cancelled")

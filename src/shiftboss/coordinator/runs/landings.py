@@ -31,8 +31,8 @@ from shiftboss.protocol.runs import (
     ReportRunAnswer,
     ReportRunRequest,
 )
-from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.runs.merge_tasks import merge_tasks_of
 from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
 from shiftboss.store.handoffs.port import ReceiptRow

@@ -24,7 +24,7 @@ from shiftboss.protocol.runs import (
     ReleaseFilesRequest,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.claims.claims import check_no_claim
 from shiftboss.rules.runs.records import Hold
 from shiftboss.rules.tasks.lifecycle import can_move
 from shiftboss.rules.tasks.packets import Assignment

@@ -12,7 +12,7 @@ from shiftboss.protocol.claims.receipts import SignedReceipt
 from shiftboss.protocol.claims.verdicts import RejectedWork
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import ApproveRequest, RejectRequest, ReviewAnswer
-from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.handoffs.handoffs import Handoff
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Salvage, Task
 from shiftboss.store.handoffs.port import ReceiptRow

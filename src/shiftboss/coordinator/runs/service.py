@@ -38,8 +38,8 @@ from shiftboss.protocol.runs import (
     UsageAnswer,
     UsageList,
 )
-from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.rules.handoffs.handoffs import Handoff
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 

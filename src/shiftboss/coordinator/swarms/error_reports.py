@@ -7,7 +7,7 @@ from shiftboss.coordinator.idempotency import data_of_first, take
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.claims.claims import check_no_claim
 from shiftboss.rules.tasks.packets import Assignment, is_finished, state_after_report
 from shiftboss.rules.tasks.retry import RetryPolicy, is_recoverable
 from shiftboss.store.port import Retry, Transaction

@@ -27,7 +27,7 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, check_no_claim
+from shiftboss.rules.claims.claims import Claim, check_no_claim
 from shiftboss.rules.tasks.packets import (
     Assignment,
     after_progress,

@@ -25,7 +25,7 @@ from shiftboss.protocol.packets import (
 from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.port import Store
 
 

@@ -14,7 +14,7 @@ from shiftboss.protocol.claims.claim_requests import (
     VerdictRequest,
 )
 from shiftboss.protocol.claims.verdicts import Verdict, VerificationJob
-from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.claims import VERIFIER_SECONDS
 from shiftboss.rules.claims.verdicts import truncate_verdict
 from shiftboss.system.log_subject import about
 

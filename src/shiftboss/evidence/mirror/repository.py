@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import SingleCommands, read_blobs
 from shiftboss.evidence.mirror.squashes import RunGit, SquashHistory
-from shiftboss.rules.claims.handoffs import is_object_name
+from shiftboss.rules.claims.claims import is_object_name
 from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, WorkSinceBase
 from shiftboss.system.git import checked, git
 

@@ -20,7 +20,7 @@ from shiftboss.orchestrator.git.checkouts import (
     submodule_folder,
 )
 from shiftboss.orchestrator.git.runner import LOCK_SECONDS, checked, refuse_locked, run_git
-from shiftboss.rules.claims.handoffs import is_object_name
+from shiftboss.rules.claims.claims import is_object_name
 from shiftboss.system.git import GitOutput
 
 FALLBACK_NAME: Final = "Shiftboss"

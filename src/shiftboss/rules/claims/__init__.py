@@ -1,1 +1,1 @@
-"""Handoffs and claims: criteria, kept tests, verdicts, receipts and strategies."""
+"""Claims: criteria, kept tests, held-out tests, verdicts, waivers and receipts."""

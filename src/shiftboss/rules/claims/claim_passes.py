@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS, Claim, ClaimPass
+from shiftboss.rules.claims.claims import VERIFIER_SECONDS, Claim, ClaimPass
 
 # How long a verifier leaves a claim alone that it has passed on. Doubled every time.
 FIRST_PAUSE_MS: Final = 30_000

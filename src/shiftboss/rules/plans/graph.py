@@ -13,7 +13,7 @@ from shiftboss.protocol.handoff_requests import Review
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan, PlanRepo, PlanTask
 from shiftboss.protocol.policy import Policy, Trait
-from shiftboss.rules.claims.handoffs import choose_model
+from shiftboss.rules.handoffs.handoffs import choose_model
 from shiftboss.rules.paths.braces import expand_braces
 from shiftboss.rules.paths.overlap import Overlap, overlaps
 from shiftboss.rules.paths.patterns import Pattern, pattern_of

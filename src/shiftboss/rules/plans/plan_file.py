@@ -15,7 +15,6 @@ from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.errors import InvalidPlan
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.rules.claims.criteria import parse_criterion
-from shiftboss.rules.claims.described_criteria import described_criteria
 from shiftboss.rules.claims.environment_variables import is_secret_name, is_variable_allowed
 from shiftboss.rules.claims.held_out import criterion_problem, invalid_paths
 from shiftboss.rules.contract.repo_graph import find_cycles
@@ -31,6 +30,7 @@ from shiftboss.rules.documents.raw_data import (
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import KeyPath, Problem, YamlDocument
+from shiftboss.rules.handoffs.described_criteria import described_criteria
 from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
 from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
+from shiftboss.rules.claims.claims import Claim, ClaimPass
 from shiftboss.rules.claims.refusal_advice import waive_commands
 from shiftboss.rules.contract.records import Halt
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 from shiftboss.errors import Conflict
 from shiftboss.protocol.questions import Dispute
 from shiftboss.rules.claims.claim_passes import obstacle, waiting_for
-from shiftboss.rules.claims.escalations import (
+from shiftboss.rules.claims.claims import Claim, ClaimPass
+from shiftboss.rules.claims.refusal_advice import waive_commands
+from shiftboss.rules.handoffs.escalations import (
     asks_about_refusals,
     dispute_commands,
     dispute_meaning,
 )
-from shiftboss.rules.claims.handoffs import Claim, ClaimPass, ScopeRequest
-from shiftboss.rules.claims.refusal_advice import waive_commands
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.budgets import MICRO, budget_hold_text, exceeded_limit
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shiftboss.protocol.claims.verdicts import CheckResult, Verdict
-from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.traces import span as names
 from shiftboss.rules.traces.span import Span, task_span
 

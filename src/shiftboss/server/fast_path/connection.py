@@ -43,8 +43,8 @@ from shiftboss.server.http.forwarded import Forwarding
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.rate_limits import ClientRate, RateLimits
 from shiftboss.server.http.replies import Reply
-from shiftboss.server.metrics.requests import RequestCounts
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.server.metrics.request_metrics import RequestCounts
+from shiftboss.store.current_actor import CURRENT_ACTOR
 from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.

@@ -31,9 +31,9 @@ from shiftboss.server.http.replies import error_reply
 from shiftboss.server.http.requests import ACTOR_KEY, ClientGoneError, header
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
-from shiftboss.server.metrics.requests import route_of
+from shiftboss.server.metrics.request_metrics import route_of
 from shiftboss.server.metrics.snapshot import Monitor
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 _READS: Final = ("GET", "HEAD")
 _READ_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))

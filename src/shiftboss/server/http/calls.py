@@ -21,13 +21,13 @@ from shiftboss.server.http.access_log import CURRENT_REQUEST
 from shiftboss.server.http.guard import OPERATOR_PREFIX
 from shiftboss.server.http.replies import Reply, error_reply, json_reply
 from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
-from shiftboss.server.metrics.requests import route_of
+from shiftboss.server.metrics.request_metrics import route_of
 from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation, is_audited
 from shiftboss.server.operations.swarms import REPORTS, SwarmOperation, parse
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 BUS_PREFIX = "/bus/"
 REPORT_ROUTE = route_of("/swarm/")

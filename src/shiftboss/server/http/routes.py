@@ -45,7 +45,7 @@ from shiftboss.server.operations.swarms import (
 from shiftboss.server.web.change_stream import Changes
 from shiftboss.server.web.login import Login, Logout, SessionPage
 from shiftboss.server.web.static_files import StaticFiles
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 SWARMS_PER_PAGE = 50
 WEBHOOKS_AT_ONCE = 64

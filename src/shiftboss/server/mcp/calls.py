@@ -20,7 +20,7 @@ from shiftboss.server.operations.authorization import authorize
 from shiftboss.server.operations.bus import refusal as bus_refusal
 from shiftboss.server.operations.operation import is_audited
 from shiftboss.server.operations.swarms import parse
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 # Where Claude Code and Codex put the id of a call.
 CALL_ID_KEYS: Final = ("claudecode/toolUseId", "callId")

@@ -34,7 +34,7 @@ from shiftboss.server.http.requests import ACTOR_KEY
 from shiftboss.server.mcp.calls import ToolResult, ToolService, address_of, call_id
 from shiftboss.server.mcp.plain_calls import SERVER_NAME
 from shiftboss.server.mcp.tools import TOOLS, CallContext, Tool
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 Context = ServerRequestContext[Any, Any]
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import LeadershipLost, StoreDamaged, StoreUnavailable
-from shiftboss.server.metrics.requests import RequestCounts
+from shiftboss.server.metrics.request_metrics import RequestCounts
 from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.monitoring.port import LiveCounts
 

@@ -19,7 +19,7 @@ from shiftboss.server.http.event_streams import (
     STREAM_HEADERS,
 )
 from shiftboss.server.http.guard import Guard
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 
 class Changes:

@@ -27,7 +27,7 @@ from shiftboss.server.http.requests import header, read_body
 from shiftboss.server.operations.swarms import parse
 from shiftboss.server.web.session_cookie import clear_cookie, set_cookie
 from shiftboss.server.web.static_files import StaticFiles
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 R = TypeVar("R", bound=Request)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shiftboss.store.backups import sqlite_backup
 from shiftboss.store.backups.report import BackupReport, NotABackup, RestoreReport
-from shiftboss.store.opening import is_postgres
+from shiftboss.store.open_store import is_postgres
 from shiftboss.store.sqlite.damage import MAGIC
 
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection, Iterable
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.claims.claims import Claim
 from shiftboss.rules.contract.records import ContractAttempt, Halt
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,

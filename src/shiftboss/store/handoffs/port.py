@@ -6,15 +6,9 @@ from typing import NamedTuple, Protocol
 
 from shiftboss.protocol.claims.verdicts import CheckName, Waiver
 from shiftboss.protocol.handoffs import HeldOutTests
-from shiftboss.rules.claims.handoffs import (
-    Claim,
-    ClaimPass,
-    Handoff,
-    Reservation,
-    ScopeRequest,
-    Signal,
-)
-from shiftboss.rules.claims.strategies import StrategyRecord
+from shiftboss.rules.claims.claims import Claim, ClaimPass
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.handoffs.strategies import StrategyRecord
 
 
 class ReceiptRow(NamedTuple):

@@ -7,15 +7,9 @@ from dataclasses import asdict
 
 from shiftboss.protocol.claims.verdicts import CheckName, Waiver
 from shiftboss.protocol.handoffs import HeldOutTests, canonical_json
-from shiftboss.rules.claims.handoffs import (
-    Claim,
-    ClaimPass,
-    Handoff,
-    Reservation,
-    ScopeRequest,
-    Signal,
-)
-from shiftboss.rules.claims.strategies import StrategyRecord
+from shiftboss.rules.claims.claims import Claim, ClaimPass
+from shiftboss.rules.handoffs.handoffs import Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.handoffs.strategies import StrategyRecord
 from shiftboss.store.handoffs.port import ReceiptRow
 from shiftboss.store.transaction_part import Row, TransactionPart
 

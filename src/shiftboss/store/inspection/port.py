@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from shiftboss.rules.claims.handoffs import Claim, Reservation
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from shiftboss.rules.claims.handoffs import Claim, Reservation
+from shiftboss.rules.claims.claims import Claim
+from shiftboss.rules.handoffs.handoffs import Reservation
 from shiftboss.rules.runs.records import LandingRecord, ReviewRecord
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.handoffs.port import ReceiptRow

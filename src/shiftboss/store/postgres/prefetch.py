@@ -55,7 +55,7 @@ _ROW_WRITES: Final = frozenset(
 _NO_ASSIGNMENT: Final = (None,) * (ASSIGNMENT_COLUMNS - 1)
 
 
-class _Rows(NamedTuple):
+class _KnownRows(NamedTuple):
     rows: list[Row]
     # Whether there are no others. If there may be, these are the first.
     are_all: bool = True
@@ -68,7 +68,7 @@ class PrefetchedRows:
         self._statements = statements
         self._wanted: dict[ReadAhead, Parameters] = {}
         # By query and parameters.
-        self._known: dict[str, dict[tuple[object, ...], _Rows]] = {}
+        self._known: dict[str, dict[tuple[object, ...], _KnownRows]] = {}
 
     def clear(self) -> None:
         self._wanted.clear()
@@ -113,7 +113,7 @@ class PrefetchedRows:
             are_all = len(rows) < cast("int", values[1])
         elif query == "next_task":
             are_all = len(rows) < NEXT_TASKS
-        self._known.setdefault(query, {})[values] = _Rows(rows, are_all)
+        self._known.setdefault(query, {})[values] = _KnownRows(rows, are_all)
 
     def note_write(self, query: str, parameters: Parameters) -> None:
         """Before a write: forget what it changes, or change it."""
@@ -141,10 +141,10 @@ class PrefetchedRows:
         if query in _WHOLE_ROWS:
             read, columns = _WHOLE_ROWS[query]
             row = tuple([parameters[column] for column in columns])
-            self._known.setdefault(read, {})[self._key(read, parameters)[1]] = _Rows([row])
+            self._known.setdefault(read, {})[self._key(read, parameters)[1]] = _KnownRows([row])
         elif query == "end_assignment":
             key = self._key("assignment", parameters)[1]
-            self._known.setdefault("assignment", {})[key] = _Rows([])
+            self._known.setdefault("assignment", {})[key] = _KnownRows([])
 
     def _taken_worker(self, parameters: Parameters) -> list[Row] | None:
         """The row of `take_worker`, if all of it is known."""
@@ -169,8 +169,8 @@ class PrefetchedRows:
 
 
 def _rows_after(
-    read: str, values: tuple[object, ...], before: _Rows, write: str, written: Parameters
-) -> _Rows | None:
+    read: str, values: tuple[object, ...], before: _KnownRows, write: str, written: Parameters
+) -> _KnownRows | None:
     """What the read would give after the write; None if that cannot be told."""
     if write in _ROW_WRITES and written["swarm_id"] != values[0]:
         return before
@@ -183,7 +183,7 @@ def _rows_after(
     return None
 
 
-def _tasks_after(read: str, before: _Rows, written: Parameters) -> _Rows | None:
+def _tasks_after(read: str, before: _KnownRows, written: Parameters) -> _KnownRows | None:
     others = [row for row in before.rows if row[1] != written["task_id"]]
     # A task that is not queued now was not the first of the queue, unless it is among the rows.
     if read == "next_task" and written["status"] != "queued":
@@ -191,7 +191,7 @@ def _tasks_after(read: str, before: _Rows, written: Parameters) -> _Rows | None:
     return None if read == "next_task" or len(others) < len(before.rows) else before
 
 
-def _free_after(before: _Rows, limit: object, worker: Parameters) -> _Rows | None:
+def _free_after(before: _KnownRows, limit: object, worker: Parameters) -> _KnownRows | None:
     """The least recently used free workers, at most `limit`, after `worker` was written."""
     others = [row for row in before.rows if row[1] != worker["name"]]
     if len(others) < len(before.rows) and not before.are_all:
@@ -200,13 +200,13 @@ def _free_after(before: _Rows, limit: object, worker: Parameters) -> _Rows | Non
         others.append([worker[column] for column in Worker._fields])
     others.sort(key=lambda row: (row[5], row[1]))
     first = others[: cast("int", limit)]
-    return _Rows(first, before.are_all and len(first) == len(others))
+    return _KnownRows(first, before.are_all and len(first) == len(others))
 
 
-def _offers_after(before: _Rows, write: str, written: Parameters) -> _Rows | None:
+def _offers_after(before: _KnownRows, write: str, written: Parameters) -> _KnownRows | None:
     """Whether the swarm has an offer that no poll has received, after an assignment was written."""
     if write == "end_assignment" or "received" not in written:
         return None if before.rows else before
     if not written["received"] and written["state"] == "assigned":
-        return _Rows([(1,)]) if write == "put_assignment" else None
+        return _KnownRows([(1,)]) if write == "put_assignment" else None
     return None if before.rows else before

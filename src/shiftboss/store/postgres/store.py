@@ -15,8 +15,8 @@ from zlib import crc32
 import psycopg
 
 from shiftboss.errors import SchemaMismatch, StoreUnavailable
-from shiftboss.store.acting import in_name_of_caller
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.current_actor import in_name_of_caller
 from shiftboss.store.deadlines import DEFAULT_DEADLINES, DatabaseDeadlines
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.monitoring.measures import StoreMeasures

@@ -1,5 +1,5 @@
--- What the invariants are checked on: the rows of one swarm, complete. For a store at rest and for
--- the simulator; no request uses these.
+-- What the invariants are checked on: the rows of one swarm, complete. For `shiftboss fsck`
+-- and for the simulator; no request uses these.
 
 -- name: swarm_ids_after
 SELECT swarm_id FROM swarms WHERE swarm_id > :swarm_id ORDER BY swarm_id LIMIT :limit;

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
-from shiftboss.store.acting import in_name_of_caller
+from shiftboss.store.current_actor import in_name_of_caller
 from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.monitoring.measures import StoreMeasures
 from shiftboss.store.port import ClockReading, CommitListener, UseCase, nothing_to_reload
@@ -22,7 +22,7 @@ from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.damage import DamageWatch, means_damage
 from shiftboss.store.sqlite.log_size import LogSize
 from shiftboss.store.sqlite.session import SqliteSession, mismatch_of
-from shiftboss.store.sqlite.writing import WritingSession
+from shiftboss.store.sqlite.writing_session import WritingSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 

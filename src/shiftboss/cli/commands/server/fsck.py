@@ -1,4 +1,4 @@
-"""shiftboss fsck: checks every invariant on a database at rest."""
+"""shiftboss fsck: checks every invariant on a snapshot of a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shiftboss.rules.documents.wording import pluralize
 if TYPE_CHECKING:
     from shiftboss.coordinator.invariants.checks import StoreReport
     from shiftboss.rules.contract.repo_graph import RepoGraph
-    from shiftboss.store.at_rest import AtRest
+    from shiftboss.store.snapshot_reading import SnapshotReading
 
 
 class InvariantsBroken(ShiftbossError):
@@ -49,25 +49,25 @@ def fsck(
     otherwise it checks the state of one moment, and says so.
     """
     from shiftboss.coordinator.invariants.checks import check_store
-    from shiftboss.store.at_rest import read_at_rest
+    from shiftboss.store.snapshot_reading import read_snapshot
 
     db = db or default_database()
     public_key = None if key is None else _read_key(key)
     graph = _graph(policy)
-    at_rest = read_at_rest(db, lambda tx: check_store(tx, public_key, graph))
-    findings = _findings(at_rest)
-    error = _broken(db, at_rest, len(findings))
+    reading = read_snapshot(db, lambda tx: check_store(tx, public_key, graph))
+    findings = _findings(reading)
+    error = _broken(db, reading, len(findings))
     return Output.of(
         {
             "db": db,
             "findings": findings,
-            "checked": _counts(at_rest.value),
-            "receipts_verified": at_rest.value is not None and at_rest.value.receipts_verified,
-            "in_use": at_rest.is_in_use,
+            "checked": _counts(reading.value),
+            "receipts_verified": reading.value is not None and reading.value.receipts_verified,
+            "in_use": reading.is_in_use,
         },
-        lambda: _show(db, findings, at_rest.value),
+        lambda: _show(db, findings, reading.value),
         error,
-        _notes(at_rest),
+        _notes(reading),
     )
 
 
@@ -88,7 +88,7 @@ def _graph(policy: Path | None) -> RepoGraph | None:
     return RepoGraph({name: repo.depends_on for name, repo in repos.items()})
 
 
-def _findings(at_rest: AtRest[StoreReport]) -> list[dict[str, Any]]:
+def _findings(reading: SnapshotReading[StoreReport]) -> list[dict[str, Any]]:
     damage = [
         {
             "invariant": "damage",
@@ -97,17 +97,19 @@ def _findings(at_rest: AtRest[StoreReport]) -> list[dict[str, Any]]:
             "detail": text,
             "command": None,
         }
-        for text in at_rest.damage
+        for text in reading.damage
     ]
-    broken = at_rest.value.broken if at_rest.value is not None else []
+    broken = reading.value.broken if reading.value is not None else []
     return damage + [invariant._asdict() for invariant in broken]
 
 
-def _broken(db: str, at_rest: AtRest[StoreReport], findings: int) -> InvariantsBroken | None:
+def _broken(
+    db: str, reading: SnapshotReading[StoreReport], findings: int
+) -> InvariantsBroken | None:
     if not findings:
         return None
     hint = None
-    if at_rest.damage and "://" not in db:
+    if reading.damage and "://" not in db:
         from shiftboss.store.sqlite.damage import way_back
 
         hint = way_back(Path(db).resolve())
@@ -120,11 +122,11 @@ def _counts(report: StoreReport | None) -> dict[str, int] | None:
     return {name: count for name, count in report._asdict().items() if type(count) is int}
 
 
-def _notes(at_rest: AtRest[StoreReport]) -> list[str]:
+def _notes(reading: SnapshotReading[StoreReport]) -> list[str]:
     notes = []
-    if at_rest.is_in_use:
+    if reading.is_in_use:
         notes.append("a server is using the database: this is its state of one moment")
-    report = at_rest.value
+    report = reading.value
     if report is not None and report.receipts and not report.receipts_verified:
         notes.append("receipts were not verified: the database has no keys; give them with --key")
     return notes

@@ -140,7 +140,7 @@ def serve(
     token = read_server_token(token_file)
     operator_token = secrets.operator_token if secrets else operator_token_from_environment()
     from shiftboss.server.settings import ServerSettings
-    from shiftboss.store.opening import in_schema
+    from shiftboss.store.open_store import in_schema
     from shiftboss.system.logs import LogSettings
 
     log_settings = LogSettings(log_level.value, log_format.value, log_file, audit_log, access_log)

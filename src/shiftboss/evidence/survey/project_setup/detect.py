@@ -10,7 +10,7 @@ from shiftboss.evidence.survey.ownership import OwnedFiles
 from shiftboss.evidence.survey.project_setup import go, make, node, python, rust
 from shiftboss.protocol.handoffs import CRITERIA_MAX
 from shiftboss.rules.claims.criteria import CriterionKind, parse_criterion
-from shiftboss.rules.claims.described_criteria import described_criteria
+from shiftboss.rules.handoffs.described_criteria import described_criteria
 
 # A new kind of project is registered here, and its manifests in _MANIFEST.
 _SETUPS = (python, node, rust, go)

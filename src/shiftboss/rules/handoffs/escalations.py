@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from shiftboss.errors import AlreadyAnswered
+from shiftboss.errors import AlreadyAnswered, IllegalTransition, NotHeld
 from shiftboss.protocol.bus import DisputeKind
 from shiftboss.protocol.questions import Dispute
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.claims import check_no_claim
 from shiftboss.rules.documents.wording import printable_line, printable_text
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question
 
 VIOLATIONS_NAMED_MAX: Final = 10
@@ -40,6 +43,21 @@ def asks_about_refusals(question: str) -> bool:
 def dispute_meaning(dispute: Dispute) -> str:
     """What the worker says, in one clause."""
     return f"{_MEANING[dispute.kind]}: {printable_line(dispute.reason)}"
+
+
+def check_can_dispute(assignment: Assignment) -> None:
+    """Reject a dispute about work that the server is judging, or that has ended."""
+    task_id = assignment.task_id
+    if assignment.state in (WorkerState.COMPLETE, WorkerState.FAILED):
+        raise NotHeld(task_id, None)
+    check_no_claim(assignment, "bead_id")
+    if assignment.state is WorkerState.VERIFYING and assignment.lease_expires_at_ms is None:
+        raise IllegalTransition(
+            f"the server follows the CI of {task_id}; nothing was changed",
+            field="bead_id",
+            hint="wait for its result, then dispute the contract",
+            facts={"state": assignment.state.value},
+        )
 
 
 def check_not_answered(dispute: Dispute, answered: Iterable[Question], contract_at_ms: int) -> None:

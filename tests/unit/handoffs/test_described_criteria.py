@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.claims.described_criteria import described_criteria
+from shiftboss.rules.handoffs.described_criteria import described_criteria
 
 
 @pytest.mark.parametrize(

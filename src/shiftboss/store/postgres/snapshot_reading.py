@@ -1,4 +1,4 @@
-"""Reading a PostgreSQL database as a whole, without a server."""
+"""Reading a snapshot of a PostgreSQL database, without a server."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TypeVar
 import psycopg
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.store.at_rest import AtRest, check_version
 from shiftboss.store.port import Transaction
 from shiftboss.store.postgres.connections import connection_parameters, server_location
 from shiftboss.store.postgres.hung_database import BoundedConnection
 from shiftboss.store.postgres.schema import SERVER_CONNECTIONS
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.queries import load_migrations
+from shiftboss.store.snapshot_reading import SnapshotReading, check_version
 from shiftboss.store.transaction import SqlTransaction
 
 T = TypeVar("T")
 
 
-def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
+def read_postgres_snapshot(url: str, work: Callable[[Transaction], T]) -> SnapshotReading[T]:
     parameters = connection_parameters(url)
     location = server_location(parameters)
     try:
@@ -32,7 +32,7 @@ def read_postgres(url: str, work: Callable[[Transaction], T]) -> AtRest[T]:
             check_version(_version(connection), load_migrations("postgres")[-1][0], location)
             session = PostgresSession(connection, "", "")
             with session.snapshot():
-                return AtRest(work(SqlTransaction(session)), [], is_in_use)
+                return SnapshotReading(work(SqlTransaction(session)), [], is_in_use)
     except psycopg.Error as error:
         raise StoreUnavailable(
             f"cannot read PostgreSQL at {location}: {error}",

@@ -10,7 +10,7 @@ import pytest
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo, PlanTask
-from shiftboss.rules.claims.new_contracts import new_contract, normalised_policy
+from shiftboss.rules.handoffs.new_contracts import new_contract, normalised_policy
 from shiftboss.rules.plans.graph import policy_of
 
 pytestmark = pytest.mark.requirement("HO-02", "OWN-17")

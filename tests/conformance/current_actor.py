@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shiftboss.rules.access.actors import Actor
-from shiftboss.store.acting import CURRENT_ACTOR
+from shiftboss.store.current_actor import CURRENT_ACTOR
 
 
 @contextmanager
-def acting(actor: Actor) -> Iterator[None]:
+def acting_as(actor: Actor) -> Iterator[None]:
     before = CURRENT_ACTOR.set(actor)
     try:
         yield

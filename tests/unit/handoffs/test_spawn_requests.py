@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
-from shiftboss.rules.claims.spawn_requests import made_contract, request_digest
+from shiftboss.rules.handoffs.spawn_requests import made_contract, request_digest
 
 pytestmark = pytest.mark.requirement("HO-01")
 

@@ -1,4 +1,4 @@
-"""Reading a SQLite database as a whole, without a server."""
+"""Reading a snapshot of a SQLite database, without a server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from shiftboss.errors import StoreDamaged, StoreUnavailable
-from shiftboss.store.at_rest import AtRest, check_version
 from shiftboss.store.port import Transaction
 from shiftboss.store.queries import load_migrations
+from shiftboss.store.snapshot_reading import SnapshotReading, check_version
 from shiftboss.store.sqlite.damage import DamageWatch
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
@@ -22,7 +22,7 @@ T = TypeVar("T")
 DAMAGE_LISTED_MAX: Final = 100
 
 
-def read_sqlite(path: Path, work: Callable[[Transaction], T]) -> AtRest[T]:
+def read_sqlite_snapshot(path: Path, work: Callable[[Transaction], T]) -> SnapshotReading[T]:
     if not path.is_file():
         raise StoreUnavailable(f"there is no database {path}", hint="give it with --db")
     is_in_use = _is_locked(path)
@@ -32,15 +32,15 @@ def read_sqlite(path: Path, work: Callable[[Transaction], T]) -> AtRest[T]:
     except sqlite3.OperationalError as error:
         raise StoreUnavailable(f"cannot open {path}: {error}") from error
     except sqlite3.DatabaseError as error:
-        return AtRest(None, [str(error)], is_in_use)
+        return SnapshotReading(None, [str(error)], is_in_use)
     try:
         damage = [*([lost] if lost else []), *session.damage(DAMAGE_LISTED_MAX)]
         check_version(session.schema_version, load_migrations("sqlite")[-1][0], str(path))
         with session.snapshot():
-            return AtRest(work(SqlTransaction(session)), damage, is_in_use)
+            return SnapshotReading(work(SqlTransaction(session)), damage, is_in_use)
     except sqlite3.Error as error:
         # Rows that cannot be read are damage as well.
-        return AtRest(None, [str(error)], is_in_use)
+        return SnapshotReading(None, [str(error)], is_in_use)
     finally:
         session.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.claims.handoffs import RESERVATION_IDLE_MS, has_lapsed
+from shiftboss.rules.handoffs.handoffs import RESERVATION_IDLE_MS, has_lapsed
 
 pytestmark = pytest.mark.requirement("OWN-11")
 

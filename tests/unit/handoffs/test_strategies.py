@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules.claims.strategies import (
+from shiftboss.rules.handoffs.strategies import (
     HALF_LIFE_MS,
     KNOWN_STRATEGIES,
     LONG_MS,

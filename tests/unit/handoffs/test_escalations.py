@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.protocol.questions import Dispute
-from shiftboss.rules.claims.escalations import (
+from shiftboss.rules.handoffs.escalations import (
     HEADLINE_CHARACTERS_MAX,
     dispute_commands,
     dispute_meaning,

@@ -1,4 +1,4 @@
-"""Who acts: the actor of the request that is being answered, for the events of its writes.
+"""The current actor: that of the request that is being answered, for the events of its writes.
 
 It belongs to the context of the request, like a request id in a log, so that services and use cases
 need not pass it on. Outside of a request it is the server itself.

@@ -1,0 +1,1 @@
+"""Handoffs: new contracts, spawn requests, reserved files, escalations and strategies."""
