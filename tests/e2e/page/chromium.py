@@ -21,4 +21,4 @@ ARGUMENTS: Final = (
 
 
 def chromium() -> str:
-    return program("chromium")
+    return program("chromium-headless-shell")
