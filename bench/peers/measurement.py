@@ -16,6 +16,8 @@ from bench.peers.services import running
 from bench.peers.systems import System
 
 _WARM_UP_JOBS: Final = 64
+# What a service puts off until it has started is done by then.
+_WARM_UP_SECONDS: Final = 2.0
 _READY_SECONDS: Final = 90.0
 # Without a single record: then the system is stuck.
 _SILENT_SECONDS: Final = 60.0
@@ -65,7 +67,9 @@ class Measurement:
             self._wait_for_ready(1)
         self._processes.start_workers(workers)
         self._wait_for_ready(workers)
-        self.cycles_per_second(_WARM_UP_JOBS, self._producers)
+        warm_at = time.monotonic() + _WARM_UP_SECONDS
+        while time.monotonic() < warm_at:
+            self.cycles_per_second(_WARM_UP_JOBS, self._producers)
 
     def cycles_per_second(self, jobs: int, producers: int) -> float:
         """From the first enqueue until the last job is recorded as done."""
