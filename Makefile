@@ -53,7 +53,7 @@ test: $(READY)
 
 # In less than a minute: the rules, the protocol, and the suite of the stores on SQLite.
 test-fast: $(READY)
-	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres" -n 2
+	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres and not seconds" -n 2
 
 # Ten thousand seeds on all cores, in some minutes. A failure is shortened and printed with its command.
 sim: $(READY)

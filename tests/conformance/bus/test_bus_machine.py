@@ -438,6 +438,7 @@ def is_ready(task: Any) -> bool:
 
 
 @pytest.mark.requirement("BUS-04", "BUS-08", "BUS-09")
+@pytest.mark.seconds
 def test_no_task_is_ever_lost_or_held_twice(store_address: str) -> None:
     numbers = itertools.count(1)
     with asyncio.Runner() as runner:

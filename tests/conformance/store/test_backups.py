@@ -173,6 +173,7 @@ async def test_a_damaged_backup_is_refused_and_changes_nothing(
     assert len(await event_ids(store_address)) == 51
 
 
+@pytest.mark.seconds
 async def test_a_backup_with_a_changed_byte_is_verified_or_refused(
     store_address: str, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ STEPS = 8
 
 
 @pytest.mark.requirement("OWN-09")
+@pytest.mark.seconds
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
 def test_no_seed_breaks_an_invariant(first: int) -> None:
     seeds = range(10_000 + first, 10_000 + first + SEEDS_PER_TEST)
