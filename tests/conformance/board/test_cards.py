@@ -18,6 +18,7 @@ from shiftboss.protocol.runs import PauseSwarmRequest, ReportRunRequest
 from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ReviewRecord
 from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import BusFixture
+from tests.conformance.runs.run_fixtures import RunFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-04", "OWN-11")]
 
@@ -187,7 +188,7 @@ async def test_reviews_landings_and_budgets(bus: BusFixture) -> None:
                 )
             )
         tx.put_review(ReviewRecord(swarm_id, "reviewed", "r-reviewed", "a" * 40, "open", now_ms))
-        tx.put_budget(BudgetRecord(swarm_id, "spent", None, 2_000_000))
+        tx.put_budget(BudgetRecord(swarm_id, "spent", 500, 2_000_000))
         tx.put_hold(Hold(swarm_id, "spent", "budget", "used up", now_ms, None))
 
     await bus.coordinator.store.write(change, swarm_id)
@@ -206,7 +207,8 @@ async def test_reviews_landings_and_budgets(bus: BusFixture) -> None:
         "paused": "waiting",
     }
     assert (cards["reviewed"]["review"], cards["landed"]["landed_commit"]) == ("open", "b" * 40)
-    assert (cards["spent"]["budget_dollars"], cards["spent"]["hold"]) == (2.0, "budget")
+    spent = cards["spent"]
+    assert (spent["budget_dollars"], spent["budget_tokens"], spent["hold"]) == (2.0, 500, "budget")
     kinds = [(item["kind"], item.get("bead_id")) for item in await inbox_of(bus)]
     assert ("review", "reviewed") in kinds
     assert ("landing", "accepted") in kinds
@@ -214,6 +216,19 @@ async def test_reviews_landings_and_budgets(bus: BusFixture) -> None:
     assert ("pause", "paused") in kinds
     status = await bus.coordinator.swarms.status(swarm_id)
     assert len(kinds) == len(status.waiting), "the inbox has what the status lists"
+
+
+async def test_a_used_up_budget_has_all_of_its_limits(bus: BusFixture) -> None:
+    """Who raises one of them sends both: a limit that is left out is no limit."""
+    plan = RunFixture(bus)
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    await bus.start("w", "a")
+    await plan.budget("a", tokens=1000, dollars=5)
+    await plan.uses("a", "w", 1, input_tokens=10, dollars=6)
+    budgets = [item["budget"] for item in await inbox_of(bus) if item["kind"] == "budget"]
+    used_up = {"scope": "task", "unit": "dollars", "limit": 5.0, "spent": 6.0}
+    assert budgets == [{**used_up, "tokens": 1000, "dollars": 5.0}]
 
 
 async def test_workers_tell_their_task_and_their_step(bus: BusFixture) -> None:

@@ -170,6 +170,46 @@ def test_an_ended_process_is_told_in_words(page: Page) -> None:
     assert told == ["Process 1 of codex ended", "Process 1 of codex ended: timeout"]
 
 
+def test_a_diff_scrolls_once_and_is_read_again_after_an_error(page: Page) -> None:
+    """Answers come late, in another order, or not at all."""
+    told = page.evaluate(
+        """async () => {
+          const { diffPanel } = await import("/static/js/task/diff_panel.js");
+          const asked = [];
+          const load = (claim) => new Promise((done, fail) => asked.push({ claim, done, fail }));
+          const panel = diffPanel({ swarm: "s", id: "a", load });
+          let scrolled = 0;
+          Element.prototype.scrollIntoView = () => (scrolled += 1);
+          const file = (path) => ({ path, status: "M", added: 1, removed: 0, hunks: [] });
+          const diff = (path) => ({ source: "claim", base: "a", commit: "b", files: [file(path)] });
+          const update = (claim, file) => panel.update({ claims: [] }, { query: { claim, file } });
+          const paths = () => [...panel.element.querySelectorAll("section.diff-file h3 bdi")]
+            .map((each) => each.textContent);
+
+          const told = {};
+          const [old, next] = [update("1", "old"), update("2", "new")];
+          asked[1].done(diff("new"));
+          await next;
+          asked[0].done(diff("old"));
+          await old;
+          told.latest = paths();
+          await update("2", "new");
+          await update("2", "new");
+          told.scrolled = scrolled;
+          const failing = update("3");
+          asked[2].fail(new Error("gone"));
+          await failing;
+          told.failed = panel.element.textContent.includes("gone");
+          const again = update("3");
+          asked[3].done(diff("third"));
+          await again;
+          told.again = paths();
+          return told;
+        }"""
+    )
+    assert told == {"latest": ["new"], "scrolled": 1, "failed": True, "again": ["third"]}
+
+
 def test_workers_show_what_they_do(page: Page, operator: Operator) -> None:
     swarm = operator.create_swarm("views-workers", "Workers")
     operator.add_tasks(swarm, {"a": "Alpha"})

@@ -118,6 +118,7 @@ def card_of(known: BoardFacts) -> Card:
         tokens=known.used.tokens if known.used else 0,
         dollars=known.used.microdollars / MICRO if known.used else 0.0,
         budget_dollars=_budget_dollars(known),
+        budget_tokens=known.budget.tokens if known.budget else None,
         context_usage=held.context_usage if held else None,
         step=held.current_step if held else None,
         ci=ci,

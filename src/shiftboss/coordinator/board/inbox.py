@@ -10,7 +10,7 @@ from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.inbox import ITEMS_MAX, BudgetFacts, Inbox, InboxItem, InboxKind
 from shiftboss.protocol.questions import Dispute
 from shiftboss.rules.handoffs.escalations import asks_about_refusals
-from shiftboss.rules.runs.budgets import exceeded_limit
+from shiftboss.rules.runs.budgets import MICRO, exceeded_limit
 from shiftboss.rules.runs.records import WHOLE_SWARM
 from shiftboss.rules.tasks.permission_denials import denied_tool
 from shiftboss.rules.tasks.tasks import Question
@@ -149,11 +149,18 @@ def _hold(tx: Transaction, swarm_id: str, reason: Reason) -> dict[str, Any]:
     holds = tx.holds_of_task(swarm_id, task_id)
     since = [hold.since_ms for hold in holds if (hold.task_id, hold.kind) == (task_id, reason.kind)]
     details: dict[str, Any] = {"since": since[0] if since else None}
-    over = exceeded_limit(tx.usage_totals(swarm_id, task_id), tx.budget(swarm_id, task_id))
-    if reason.kind == "budget" and over is not None:
+    budget = tx.budget(swarm_id, task_id)
+    over = exceeded_limit(tx.usage_totals(swarm_id, task_id), budget)
+    if reason.kind == "budget" and budget is not None and over is not None:
         scope = "swarm" if task_id == WHOLE_SWARM else "task"
+        dollars = None if budget.microdollars is None else budget.microdollars / MICRO
         details["budget"] = BudgetFacts(
-            scope=scope, unit=over.unit, limit=over.limit, spent=over.spent
+            scope=scope,
+            unit=over.unit,
+            limit=over.limit,
+            spent=over.spent,
+            tokens=budget.tokens,
+            dollars=dollars,
         )
     return details
 

@@ -65,6 +65,7 @@ class Card(Answer):
     tokens: int = 0
     dollars: float = 0.0
     budget_dollars: float | None = None
+    budget_tokens: int | None = None
     context_usage: float | None = None
     step: str | None = None
     ci: Ci | None = None

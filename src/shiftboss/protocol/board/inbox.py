@@ -38,12 +38,16 @@ class ListInboxRequest(Request):
 
 
 class BudgetFacts(Answer):
-    """`scope` is task or swarm, `unit` tokens or dollars."""
+    """`scope` is task or swarm. `limit` is the one that is reached, in `unit`: tokens or dollars.
+    `tokens` and `dollars` are all limits of the budget: `set_budget` removes one that is left out.
+    """
 
     scope: str
     unit: str
     limit: float
     spent: float
+    tokens: int | None = None
+    dollars: float | None = None
 
 
 class InboxItem(Answer):

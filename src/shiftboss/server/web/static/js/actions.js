@@ -2,7 +2,7 @@
 // task view offer the same actions, and the server decides.
 
 import { action } from "./api.js";
-import { dollars } from "./format.js";
+import { dollars, number, shortCommit } from "./format.js";
 
 /**
  * An action: `{ id, icon, label, tone, done, ask, ids, run(value) }`. `ask` describes what has to be typed or confirmed
@@ -39,25 +39,32 @@ function decideScope(item, isGranted) {
   };
 }
 
-export function approve(item) {
-  const commit = item.commit && { commit: item.commit };
-  return { id: "approve", icon: "check", label: "Approve", tone: "primary", needs: "operate", done: "Approved", run: operate("approve", { ...taskOf(item), ...commit }) };
+/** The two decisions on a review. `commit` is the one that was shown: the server refuses if there is another by now. */
+export function decideReview({ commit, ...item }) {
+  return [
+    {
+      id: "approve", icon: "check", label: "Approve", tone: "primary", needs: "operate", done: "Approved",
+      ask: { title: `Approve ${shortCommit(commit)}`, text: "The work lands, and tasks that wait for it may start.", button: "Approve" },
+      run: operate("approve", { ...taskOf(item), commit }),
+    },
+    {
+      id: "reject", icon: "cross", label: "Reject", tone: "danger", needs: "operate", done: "Rejected",
+      ask: { title: "Reject this work", label: "Reason (the next attempt reads it)", button: "Reject", tone: "danger" },
+      run: (reason) => action("/operator/reject", { ...taskOf(item), commit, reason }),
+    },
+  ];
 }
 
-export function reject(item) {
+function retryTask(item, { isActive = false } = {}) {
   return {
-    id: "reject", icon: "cross", label: "Reject", tone: "danger", needs: "operate", done: "Rejected",
-    ask: { title: "Reject this work", label: "Reason (the next attempt reads it)", button: "Reject", tone: "danger" },
-    run: (reason) => action("/operator/reject", { ...taskOf(item), reason, ...(item.commit && { commit: item.commit }) }),
+    id: "retry", icon: "retry", label: "Try again", tone: "", done: "Queued again",
+    ask: isActive ? { title: "Try this task again", text: "Its running attempt ends, and the task goes back to the queue.", button: "Try again", tone: "danger" } : null,
+    run: () => action("/bus/retry_task", taskOf(item)),
   };
 }
 
-function retryTask(item) {
-  return { id: "retry", icon: "retry", label: "Try again", tone: "", done: "Queued again", run: () => action("/bus/retry_task", taskOf(item)) };
-}
-
 function retryClaim(item) {
-  return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The verifiers look again", run: operate("retry_claim", taskOf(item)) };
+  return { id: "retry_claim", icon: "retry", label: "Verify again", tone: "primary", needs: "operate", done: "The claim will be verified again", run: operate("retry_claim", taskOf(item)) };
 }
 
 /** `check`: one that failed, as `list_task_claims` has it. */
@@ -81,7 +88,7 @@ export function pause(item) {
   const what = item.bead_id ? "this task" : "the run";
   return {
     id: "pause", icon: "paused", label: item.bead_id ? "Pause task" : "Pause run", tone: "", done: "Paused",
-    ask: { title: `Pause ${what}`, text: "What is at work goes on; nothing new is handed out.", label: "Reason", button: "Pause" },
+    ask: { title: `Pause ${what}`, text: "Running tasks continue; no new tasks are assigned.", label: "Reason", button: "Pause" },
     run: (reason) => action("/bus/pause_swarm", { ...taskOf(item), reason }),
   };
 }
@@ -92,20 +99,34 @@ export function resume(item, hold = "pause") {
   return { id: "resume", icon: "running", label: item.bead_id ? "Resume task" : "Resume run", tone, needs: "operate", done: "Resumed", run: operate("resume_swarm", taskOf(item)) };
 }
 
-function raiseBudget(item) {
-  const { unit = "dollars", limit, spent } = item.budget ?? {};
-  const isMoney = unit === "dollars";
-  const amount = (value) => (isMoney ? dollars(value) : `${value} tokens`);
-  const text = limit == null ? "" : `${amount(spent)} of ${amount(limit)} are spent.`;
-  const isOfTask = item.budget ? item.budget.scope === "task" : Boolean(item.bead_id);
+const amountIn = { dollars, tokens: (value) => `${number(value)} tokens` };
+
+/**
+ * Sets one limit, in `unit`, and keeps the other one: the server removes a limit that is left out. `limits` are all
+ * that the budget has by now, `{ dollars, tokens }`.
+ */
+function setBudget(item, limits, { unit = "dollars", spent = null, isOfTask = Boolean(item.bead_id) } = {}) {
+  const other = unit === "dollars" ? "tokens" : "dollars";
+  const kept = limits[other] == null ? {} : { [other]: limits[other] };
+  const text = [
+    spent != null && `${amountIn[unit](spent)} of ${amountIn[unit](limits[unit])} are spent.`,
+    spent == null && limits[unit] != null && `The limit is ${amountIn[unit](limits[unit])}.`,
+    limits[other] != null && `The limit of ${amountIn[other](limits[other])} stays.`,
+  ];
   return {
-    id: "budget", icon: "money", label: item.budget ? "Raise budget" : "Set budget", tone: item.budget ? "primary" : "", needs: "operate", done: "Budget set",
-    ask: { title: isOfTask ? "Budget of the task" : "Budget of the run", text, label: isMoney ? "New limit in dollars" : "New limit in tokens", type: "number", button: "Set budget" },
+    id: "budget", icon: "money", label: spent == null ? "Set budget" : "Raise budget", tone: spent == null ? "" : "primary", needs: "operate", done: "Budget set",
+    ask: { title: isOfTask ? "Budget of the task" : "Budget of the run", text: text.filter(Boolean).join(" "), label: `New limit in ${unit}`, type: "number", button: "Set budget" },
     run: (value) => action("/operator/set_budget", {
       swarm_id: item.swarm_id, ...(isOfTask && { bead_id: item.bead_id }),
-      ...(isMoney ? { dollars: Number(value) } : { tokens: Math.round(Number(value)) }),
+      ...kept, [unit]: unit === "dollars" ? Number(value) : Math.round(Number(value)),
     }),
   };
+}
+
+/** For an item of the inbox. Without its limits, it is left to the command of the server. */
+function raiseBudget(item) {
+  const { unit, spent, scope } = item.budget ?? {};
+  return item.budget?.[unit] == null ? [] : [setBudget(item, item.budget, { unit, spent, isOfTask: scope === "task" })];
 }
 
 export function resetWorker(swarm, name) {
@@ -126,8 +147,8 @@ const OF_KIND = {
   permission: (item) => (item.question_id ? [answerQuestion(item)] : [retryTask(item)]),
   dispute: (item) => [answerQuestion(item)],
   scope: (item) => [decideScope(item, true), decideScope(item, false)],
-  review: (item) => [approve(item), reject(item)],
-  budget: (item) => [raiseBudget(item)],
+  review: (item) => (item.commit ? decideReview(item) : []),
+  budget: raiseBudget,
   pause: (item) => [resume(item)],
   escalation: (item) => (item.question_id ? [answerQuestion(item)] : [retryTask(item), cancelTask(item)]),
   stuck_claim: (item) => [retryClaim(item)],
@@ -141,24 +162,26 @@ export function inboxActions(item) {
 
 const isPaused = (holds) => holds.some((hold) => !hold.bead_id && hold.kind === "pause");
 
-/** What can be done to a task, from its card. `holds` of the run: if all of it is paused, no task can be resumed alone. */
+/**
+ * What can be done to a task, from its card; a review is decided where its commit is shown. `holds` of the run: if all of
+ * it is paused, no task can be resumed alone.
+ */
 export function taskActions(swarm, card, holds = []) {
   const item = { swarm_id: swarm, bead_id: card.bead_id };
   const held = card.hold === "pause" && isPaused(holds) ? { swarm_id: swarm } : item;
   const isOver = ["done", "failed", "cancelled"].includes(card.status);
   return [
-    card.review === "open" && approve(item),
-    card.review === "open" && reject(item),
     card.hold && card.hold !== "budget" && resume(held, card.hold),
     card.reason_kind === "stuck_claim" && retryClaim(item),
-    ["failed", "cancelled", "active"].includes(card.status) && retryTask(item),
+    ["failed", "cancelled", "active"].includes(card.status) && retryTask(item, { isActive: card.status === "active" }),
     !isOver && !card.hold && pause(item),
-    !isOver && raiseBudget(item),
+    !isOver && setBudget(item, { dollars: card.budget_dollars, tokens: card.budget_tokens }),
     (!isOver || card.status === "failed") && cancelTask(item),
   ].filter(Boolean);
 }
 
-export function swarmActions(swarm, holds = []) {
+/** `usage` of the run, as `show_usage` has it; while it is not known, the budget cannot be set. */
+export function swarmActions(swarm, holds = [], usage = null) {
   const item = { swarm_id: swarm };
-  return [isPaused(holds) ? resume(item) : pause(item), raiseBudget(item)];
+  return [isPaused(holds) ? resume(item) : pause(item), usage && setBudget(item, usage.budget ?? {})].filter(Boolean);
 }

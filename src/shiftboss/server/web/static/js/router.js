@@ -35,6 +35,11 @@ export function link(...parts) {
   return `#/${parts.filter((part) => part != null).map(encodeURIComponent).join("/")}`;
 }
 
+/** The item of a task in the inbox of all runs: the id alone may be that of another run as well. */
+export function inboxLink(swarm, id) {
+  return `${link("inbox")}?${new URLSearchParams({ run: swarm, task: id })}`;
+}
+
 export function taskLink(swarm, id, ...rest) {
   return link("s", swarm, "task", id, ...rest);
 }

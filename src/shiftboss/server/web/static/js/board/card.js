@@ -5,7 +5,7 @@ import { foreign, h, meter, setAge, setMeter, setText, toggleAttribute } from ".
 import { clean, dollars, firstLine, milestoneOf, percent, sentence, toneOfContext } from "../format.js";
 import { icon } from "../icons.js";
 import { lookOf } from "../columns.js";
-import { link, taskLink } from "../router.js";
+import { inboxLink, taskLink } from "../router.js";
 
 const SHORT = 84;
 const HEIGHTS = { needs_you: 144, failed: 128, running: 108, verifying: 108, waiting: SHORT, accepted: SHORT, done: 36 };
@@ -32,7 +32,7 @@ export function createCard(card, swarm) {
     context: meter("Context"),
     cost: h("span.card-cost.number"),
     age: h("time.number"),
-    answer: h("a.card-answer", { href: `${link("inbox")}?task=${encodeURIComponent(card.bead_id)}` }, ""),
+    answer: h("a.card-answer", { href: inboxLink(swarm, card.bead_id) }, ""),
   };
   const element = h(
     "article.card", null,

@@ -17,15 +17,18 @@ export function createItem(item, ctx) {
   const text = foreign("p.item-text", { tabindex: "0" }, "");
   const facts = h("div.item-facts");
   const error = h("div.item-error", { role: "alert" });
+  const fresh = h("span.tag", { hidden: true }, "New");
   const element = h(
     "article.item", { tabindex: "-1", "aria-label": `${kind.word}: ${item.title || item.bead_id || item.swarm_id}` },
     h("header.item-head", null,
       h("span.state", { class: `tone-${kind.tone}` }, icon(kind.icon), h("span", null, kind.word)),
       titleOf(item),
+      item.bead_id && foreign("a.item-run.quiet.one-line", { href: link("s", item.swarm_id, "board") }, item.swarm_id),
+      fresh,
       item.worker && foreign("span.quiet.one-line", null, item.worker),
       item.since && ageOf(item.since, { class: "quiet" })),
     text, facts, actionsOf(item, ctx, error), error);
-  element.parts = { text, facts };
+  element.parts = { text, facts, fresh };
   updateItem(element, item);
   return element;
 }
@@ -77,37 +80,26 @@ function actionsOf(item, ctx, error) {
 
 function buttonRow(actions, item, ctx, error) {
   const row = h("div.buttons", null, actions.map((each) => h("button.button", {
-    type: "button", class: each.tone, onclick: () => send(row, () => perform(each, ctx, { ids: idsOf(item), onError: showIn(error) })),
+    type: "button", class: each.tone, onclick: () => perform(each, ctx, { ids: idsOf(item), onError: showIn(error), within: row }),
   }, each.label)));
   return row;
 }
 
 function answerForm(each, item, ctx, error) {
   const id = `answer-${item.swarm_id}-${item.question_id}`;
-  const field = h("textarea.field", { id, rows: "1", required: true, placeholder: "Your answer. The worker goes on with it." });
+  const field = h("textarea.field", { id, rows: "1", required: true, placeholder: "Your answer. The worker continues with it." });
   const form = h("form.answer", null,
     h("label.visually-hidden", { for: id }, `Answer to ${item.worker ?? item.bead_id}`), field,
     h("button.button.primary", { type: "submit", title: "Ctrl Enter" }, each.label));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const value = field.value.trim();
-    if (value) send(form, () => perform(each, ctx, { ids: idsOf(item), value, onError: showIn(error) }));
+    if (value) perform(each, ctx, { ids: idsOf(item), value, onError: showIn(error), within: form });
   });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) form.requestSubmit();
   });
   return form;
-}
-
-/** While the server decides, nothing can be sent twice. */
-async function send(container, run) {
-  const controls = container.querySelectorAll("button, textarea");
-  controls.forEach((control) => (control.disabled = true));
-  try {
-    await run();
-  } finally {
-    controls.forEach((control) => (control.disabled = false));
-  }
 }
 
 function showIn(element) {
@@ -120,4 +112,9 @@ function idsOf(item) {
 
 export function setCurrent(element, isCurrent) {
   toggleAttribute(element, "data-current", isCurrent);
+}
+
+/** It came in while somebody was at the list. */
+export function setNew(element, isNew) {
+  element.parts.fresh.hidden = !isNew;
 }

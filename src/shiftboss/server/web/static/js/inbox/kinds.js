@@ -23,7 +23,11 @@ export function kindOf(item) {
   return KINDS[item.kind] ?? UNKNOWN;
 }
 
-/** The same item in the next snapshot has the same key, so that what was typed into it stays. */
+/**
+ * The same item in the next snapshot has the same key, so that what was typed into it stays. What its buttons send is
+ * part of it.
+ */
 export function keyOf(item) {
-  return [item.kind, item.swarm_id, item.bead_id, item.question_id, item.request_id, item.commit, item.budget?.unit].join("\n");
+  const { unit, tokens, dollars } = item.budget ?? {};
+  return [item.kind, item.swarm_id, item.bead_id, item.question_id, item.request_id, item.commit, unit, tokens, dollars].join("\n");
 }

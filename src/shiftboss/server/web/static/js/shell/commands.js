@@ -45,6 +45,7 @@ function ofSelection(ctx, selection) {
   const actions = allowed(taskActions(swarm, card, ctx.store.state.status?.holds), ctx.store.state.session);
   return [
     { group, label: "Open task", icon: "open", keys: "enter", run: () => ctx.navigate(taskLink(swarm, card.bead_id)) },
+    ...(card.review === "open" ? [{ group, label: "Review …", icon: "accepted", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "diff")) }] : []),
     ...actions.map((each) => entryOf(each, group, ctx, [card.bead_id])),
     { group, label: "Show diff", icon: "diff", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "diff")) },
     { group, label: "Show log", icon: "events", run: () => ctx.navigate(taskLink(swarm, card.bead_id, "log")) },
@@ -53,9 +54,9 @@ function ofSelection(ctx, selection) {
 }
 
 function ofSwarm(ctx) {
-  const { swarm, status, session } = ctx.store.state;
+  const { swarm, status, usage, session } = ctx.store.state;
   if (!swarm || !status || status.error) return [];
-  return allowed(swarmActions(swarm, status.holds), session).map((each) => entryOf(each, "This run", ctx, []));
+  return allowed(swarmActions(swarm, status.holds, usage), session).map((each) => entryOf(each, "This run", ctx, []));
 }
 
 function entryOf(each, group, ctx, ids) {
@@ -91,5 +92,5 @@ function swarms(ctx) {
 
 async function copy(ctx, text) {
   if (await copied(text)) ctx.toast("Copied");
-  else ctx.toast("The browser does not allow to copy", { tone: "red" });
+  else ctx.toast("The browser blocked copying", { tone: "red" });
 }

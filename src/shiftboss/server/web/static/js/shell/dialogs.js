@@ -1,6 +1,7 @@
 // Dialogs: the browser's own element keeps the focus inside and gives it back.
 
 import { h } from "../dom.js";
+import { errorNotice } from "./errors.js";
 
 /** Show a dialog with this content; it is removed when it closes. Returns the element. */
 export function showDialog(label, ...content) {
@@ -14,16 +15,18 @@ export function showDialog(label, ...content) {
 
 /**
  * Ask for a text, a number, or only for a yes. `{ title, text, label, placeholder, button, tone, isRequired, type }`;
- * without a `label` there is nothing to type. Resolves to the text (empty for a yes), or null.
+ * without a `label` there is nothing to type. `value` is what was typed before the server refused it, with the error
+ * `refusal`. Resolves to the text (empty for a yes), or null.
  */
-export function ask({ title, text, label, placeholder = "", button = "OK", tone = "primary", isRequired = true, type = "text" }) {
+export function ask({ title, text, label, placeholder = "", button = "OK", tone = "primary", isRequired = true, type = "text", value = "", refusal = null }) {
   return new Promise((resolve) => {
-    const field = label && input(type, { placeholder, required: isRequired, id: "dialog-field" });
+    const field = label && input(type, { placeholder, required: isRequired, id: "dialog-field", value });
     const form = h(
       "form", { method: "dialog", onsubmit: submit },
       h("div.dialog-body.stack", null,
         h("h2", null, title),
         text && h("p.soft", null, text),
+        refusal && errorNotice("That did not work", refusal),
         field && h("div", null, h("label.label", { for: "dialog-field" }, label), field)),
       h("div.dialog-foot", null,
         h("button.button.ghost", { type: "button", onclick: () => dialog.close() }, "Cancel"),

@@ -40,7 +40,7 @@ export function contractElement(view, task) {
       "div.columns",
       null,
       block("Files it owns", patterns(contract.files_owned, "None: this task only reads.")),
-      block("Files it must not change", patterns(contract.files_readonly, "None beside those that it does not own.")),
+      block("Files it must not change", patterns(contract.files_readonly, "Only the files that it does not own.")),
     ),
     block(
       "Done means",

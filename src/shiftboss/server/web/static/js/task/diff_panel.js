@@ -22,28 +22,58 @@ const linesOf = (file) => (file.hunks ?? []).reduce((sum, hunk) => sum + hunk.li
 export function diffPanel({ swarm, id, load }) {
   const element = h("div.diff", { "aria-busy": "true" }, h("p.quiet", null, "Reading the diff…"));
   let sections = [];
-  let shownFor = null;
+  // The diff that is wanted: it is shown, or being loaded. After an error it is null, so that the next update tries again.
+  let wanted = null;
+  let isShown = false;
+  let query = {};
+  let revealed = null;
+  let shownError = null;
 
   async function update({ claims }, route) {
-    const claim = route.query.claim ? Number(route.query.claim) : null;
+    query = route.query;
+    const claim = query.claim ? Number(query.claim) : null;
     const newest = claims[0] ? `${claims[0].claim_id} ${claims[0].state}` : "";
     const key = claim ? `claim ${claim}` : `newest ${newest}`;
-    if (key !== shownFor) {
-      shownFor = key;
-      await draw(claim, claims);
-    }
-    reveal(route.query);
+    if (key !== wanted) await draw(key, claim, claims);
+    else if (isShown) revealOnce();
   }
 
-  async function draw(claim, claims) {
-    close();
+  async function draw(key, claim, claims) {
+    wanted = key;
+    isShown = false;
     try {
       const diff = await load(claim);
-      element.replaceChildren(...content(diff, claims));
+      if (key === wanted) showDiff(diff, claims);
     } catch (error) {
-      if (error.name !== "AbortError") element.replaceChildren(unavailable(error, swarm, id));
+      if (key === wanted && error.name !== "AbortError") showError(error);
     }
+  }
+
+  function showDiff(diff, claims) {
+    stop();
+    element.replaceChildren(...content(diff, claims));
     element.removeAttribute("aria-busy");
+    isShown = true;
+    shownError = null;
+    revealOnce();
+  }
+
+  function showError(error) {
+    wanted = null;
+    if (error.message === shownError) return;
+    stop();
+    shownError = error.message;
+    element.replaceChildren(unavailable(error, swarm, id));
+    element.removeAttribute("aria-busy");
+  }
+
+  /** Once for each address: while the page is live, the reader scrolls and not the page. */
+  function revealOnce() {
+    const { claim, file, line } = query;
+    const place = JSON.stringify([claim, file, line]);
+    if (place === revealed) return;
+    revealed = place;
+    reveal(query);
   }
 
   function content(diff, claims) {
@@ -92,9 +122,14 @@ export function diffPanel({ swarm, id, load }) {
     section?.reveal(line ? Number(line) : null);
   }
 
-  function close() {
+  function stop() {
     for (const section of sections) section.stop();
     sections = [];
+  }
+
+  function close() {
+    wanted = null;
+    stop();
   }
 
   return { element, update, close };

@@ -22,7 +22,7 @@ export function taskHeader(swarm, ctx) {
     show(title, [card.title, card.bead_id], () => titleLine(card, swarm));
     show(meta, metaFacts(card), () => metaLine(card));
     show(reasons, (facts.why.reasons ?? []).filter((reason) => !answered.has(reason.kind)), (list) => (list.length ? reasonList(list, swarm, card) : null));
-    show(actions, [facts.task.status, facts.task.review, facts.task.hold, card.reason_kind, facts.why.reasons], () => actionRow(facts, ctx, swarm));
+    show(actions, actionFacts(facts, card), () => actionRow(facts, ctx, swarm));
   }
 
   return { element, update };
@@ -35,9 +35,14 @@ function titleLine(card, swarm) {
   ];
 }
 
+// What `actionRow` depends on.
+function actionFacts({ task, why, card: known }, card) {
+  return [task.status, task.review, task.hold, card.status, card.hold, card.reason_kind, why.reasons, Boolean(known), card.budget_dollars, card.budget_tokens];
+}
+
 // What `metaLine` shows, without the times that tick by themselves.
-function metaFacts({ column, status, landed_commit, hold, worker, agent, model, attempt, epoch, tokens, dollars: spent, context_usage, started_at, ended_at, repo, priority, ci }) {
-  return [column, status, landed_commit, hold, worker, agent, model, attempt, epoch, tokens, spent, context_usage, started_at, ended_at, repo, priority, ci];
+function metaFacts({ column, status, landed_commit, hold, worker, agent, model, attempt, epoch, tokens, dollars: spent, budget_dollars, context_usage, started_at, ended_at, repo, priority, ci }) {
+  return [column, status, landed_commit, hold, worker, agent, model, attempt, epoch, tokens, spent, budget_dollars, context_usage, started_at, ended_at, repo, priority, ci];
 }
 
 function metaLine(card) {

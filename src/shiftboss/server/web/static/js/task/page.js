@@ -34,6 +34,8 @@ export class TaskPage {
     this._abort = new AbortController();
     this._route = ctx.route;
     this._facts = null;
+    this._asked = 0;
+    this._shown = 0;
     this._panel = null;
     this._diffs = new Map();
     this._eventsPanel = eventsPanel;
@@ -47,11 +49,17 @@ export class TaskPage {
   }
 
   async _load() {
+    const turn = (this._asked += 1);
+    let facts;
     try {
-      this._facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal);
+      facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal);
     } catch {
       return; // the page was left
     }
+    // Those that were asked for later are shown already.
+    if (turn < this._shown) return;
+    this._shown = turn;
+    this._facts = facts;
     this._page.removeAttribute("aria-busy");
     if (this._facts.task.error) this._noTask(this._facts.task.error);
     else this._show();
@@ -135,9 +143,10 @@ export class TaskPage {
     return this._diffs.get(claim);
   }
 
+  /** Ends when the page shows the effect: until then, the buttons are for what was before. */
   async _act(...args) {
     const answer = await this._ctx.act(...args);
-    this._refresh();
+    await this._load();
     return answer;
   }
 

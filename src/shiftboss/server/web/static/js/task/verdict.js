@@ -68,8 +68,13 @@ export function verdictPanel({ swarm, id, ctx, diffOf }) {
       isOpen: isFailed || (isFirst && check.result === "unverifiable"),
       excerpts: isFailed && diff ? excerpts(check, claim, diff, lineLink(claim)) : null,
       lineLink: lineLink(claim),
-      actions: canWaive && h("div.buttons", null, h("button.button", { type: "button", onclick: () => perform(waiver, ctx, { ids: [id] }) }, `${waiver.label}…`)),
+      actions: canWaive && waiverRow(waiver),
     });
+  }
+
+  function waiverRow(waiver) {
+    const row = h("div.buttons", null, h("button.button", { type: "button", onclick: () => perform(waiver, ctx, { ids: [id], within: row }) }, `${waiver.label}…`));
+    return row;
   }
 
   const lineLink = (claim) => (path, line) => {
@@ -104,7 +109,7 @@ function summary(claim) {
 function waitingText(claim) {
   if (claim.state === "taken") return `${claim.verifier} is verifying it; the checks are shown when it is done.`;
   if (claim.state === "void") return "The attempt ended before this claim was verified.";
-  return claim.escalated_at ? "No verifier can look at it. Start one with `shiftboss verifier`." : "A verifier will look at it next.";
+  return claim.escalated_at ? "No verifier can verify it. Start one with `shiftboss verifier`." : "It waits for a verifier.";
 }
 
 function noClaim(wanted) {
