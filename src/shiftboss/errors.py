@@ -537,15 +537,15 @@ class MergeConflict(Conflict):
 
 
 class HistoryIncomplete(Conflict):
-    """A state cannot be told from the events, because the first ones are deleted."""
+    """A state cannot be reconstructed from the events, because the first ones were deleted."""
 
     code = "history_incomplete"
-    title = "The first events are deleted"
+    title = "The first events were deleted"
 
     def __init__(self, swarm_id: str, first: int) -> None:
         super().__init__(
-            f"the events of {swarm_id} before {first} are deleted, so its earlier states cannot be "
-            "told",
+            f"the events of {swarm_id} before {first} were deleted, so its earlier states cannot "
+            "be reconstructed",
             field="at",
             hint="a server keeps events for --retention-days; its present state is in "
             f"`shiftboss status {swarm_id}`",

@@ -146,7 +146,7 @@ def test_honest_work_is_accepted_and_shows_its_checks_and_receipt(handoffs: Hand
     assert (again["status"], again["commit"]) == ("accepted", commit)
     assert last == f"t-1 is done: commit {commit}, receipt {again['receipt_id']}"
     shown = "\n".join(_shown(handoffs, "t-1"))
-    assert "claim 1 of z.ai1, hand-out 1: accepted" in shown
+    assert "claim 1 of z.ai1, attempt 1: accepted" in shown
 
 
 @pytest.mark.requirement("HO-04")
@@ -179,7 +179,7 @@ def test_a_refused_cheat_lists_every_reason_and_what_to_do_about_it(handoffs: Ha
         "README.md",
         "src/lib/jwt.py",
     ]
-    assert "claim 2 of unnamed, hand-out 1: refused" in "\n".join(_shown(handoffs, "t-1"))
+    assert "claim 2 of unnamed, attempt 1: refused" in "\n".join(_shown(handoffs, "t-1"))
 
 
 @pytest.mark.requirement("HO-05")

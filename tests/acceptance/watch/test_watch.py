@@ -255,10 +255,10 @@ async def test_a_log_without_lines_says_so(shared_server: RunningServer, bus: In
     async with watching(shared_server, bus.swarm_id) as watcher:
         await watcher.shows("t-1")
         await watcher.press("3", "left")
-        await watcher.shows("t-1 · hand-out 1 of 2", "the agent has said nothing")
+        await watcher.shows("t-1 · attempt 1 of 2", "the agent has said nothing")
         (runs / "t-1.2" / "output.log").write_text("compiles\n")
         await watcher.press("right")
-        await watcher.shows("t-1 · hand-out 2 of 2", "compiles")
+        await watcher.shows("t-1 · attempt 2 of 2", "compiles")
         await watcher.hides("the agent has said nothing")
 
 

@@ -258,8 +258,14 @@ def test_what_workers_and_agents_send_needs_a_token(guarded: InProcessServer, pa
     assert as_page(guarded, path, log_in(guarded)).code == "unauthorized"
 
 
-def test_another_site_may_link_to_the_page_but_not_use_it(server: InProcessServer) -> None:
-    link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
+@pytest.mark.parametrize("is_logged_in", [False, True])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_may_link_to_the_page_but_not_use_it(
+    server: InProcessServer, site: str, is_logged_in: bool
+) -> None:
+    link = {"sec_fetch_site": site, "sec_fetch_mode": "navigate"}
+    if is_logged_in:
+        link["cookie"] = log_in(server)
     opened = link | {"sec_fetch_dest": "document"}
     framed = link | {"sec_fetch_dest": "iframe"}
     for path, headers, status in (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shiftboss.coordinator.board import inbox
 from shiftboss.errors import UnknownSwarm
 from shiftboss.protocol.board.cards import ListCardsRequest
 from shiftboss.protocol.board.inbox import ListInboxRequest
@@ -229,6 +230,53 @@ async def test_a_used_up_budget_has_all_of_its_limits(bus: BusFixture) -> None:
     budgets = [item["budget"] for item in await inbox_of(bus) if item["kind"] == "budget"]
     used_up = {"scope": "task", "unit": "dollars", "limit": 5.0, "spent": 6.0}
     assert budgets == [{**used_up, "tokens": 1000, "dollars": 5.0}]
+
+
+async def test_the_total_of_the_inbox_counts_what_is_not_listed(
+    bus: BusFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.writes_rows = True
+    swarm_id, now_ms = bus.swarm_id, bus.clock.now_ms
+    await bus.register("w", *(f"asks-{number}" for number in range(4)))
+    for number in range(5):
+        await bus.add_and_submit(f"failed-{number}")
+        await bus.start("w", f"failed-{number}")
+        await bus.failed(f"failed-{number}")
+    for number in range(4):
+        await bus.add_and_submit(f"asking-{number}")
+        await bus.start(f"asks-{number}", f"asking-{number}")
+        await ask(bus, f"asks-{number}", "Which key?")
+    accepted = [f"accepted-{number}" for number in range(6)]
+    await bus.add("over", *accepted)
+    await bus.add("after-1", "after-2", "after-3", after=["over"])
+    await bus.cancel("over")
+
+    def change(tx: Transaction) -> None:
+        tx.take_swarm(swarm_id)
+        for task_id in accepted:
+            task = tx.task(swarm_id, task_id)
+            assert task is not None
+            tx.save_task(task._replace(status="done"))
+            receipt_id = f"r-{task_id}"
+            tx.put_landing(
+                LandingRecord(swarm_id, task_id, receipt_id, "a" * 40, now_ms, None, None, None)
+            )
+        for task_id in accepted[:2]:
+            review = ReviewRecord(swarm_id, task_id, f"r-{task_id}", "a" * 40, "open", now_ms)
+            tx.put_review(review)
+
+    await bus.coordinator.store.write(change, swarm_id)
+    for reviews_only in (True, False):
+        if not reviews_only:
+            report = ReportRunRequest(swarm_id=swarm_id, plan_file="/plan.yaml", auto_merge=False)
+            await bus.coordinator.runs.report_run(report)
+        every = len(await inbox_of(bus, swarm_id))
+        assert every == 5 + 4 + 3 + (2 if reviews_only else 6)
+        with monkeypatch.context() as patch:
+            patch.setattr(inbox, "WAITING_LISTED_MAX", 2)
+            answer = await bus.coordinator.board.list_inbox(ListInboxRequest(swarm_id=swarm_id))
+        members = json.loads(answer.body)
+        assert (len(members["items"]), members["total"]) == (8, every)
 
 
 async def test_workers_tell_their_task_and_their_step(bus: BusFixture) -> None:

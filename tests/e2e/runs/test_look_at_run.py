@@ -643,4 +643,4 @@ def test_commands_say_where_they_looked_in_vain(tmp_path: Path) -> None:
     ambiguous = shiftboss("logs", "a", folder=tmp_path)
     assert "`shiftboss logs a --swarm one` or `shiftboss logs a --swarm two`" in ambiguous.err
     missing = shiftboss("logs", "a", "--swarm", "one", "--attempt", "7", folder=tmp_path)
-    assert "these hand-outs have one: 1" in missing.err
+    assert "these attempts have one: 1" in missing.err

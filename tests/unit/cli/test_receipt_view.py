@@ -44,7 +44,7 @@ def test_a_receipt_shows_how_its_checks_were_tested() -> None:
     policy = "policy canaries: on, mutants: at least 100% noticed, sandbox: auto, network: setup"
     assert policy in lines
     assert not any(line.startswith("allows") for line in lines)
-    assert "worker bee, hand-out 2" in lines, "as in events: interrupted attempts count here"
+    assert "worker bee, attempt 2" in lines, "as in events: interrupted attempts count here"
 
 
 @pytest.mark.requirement("OWN-13")

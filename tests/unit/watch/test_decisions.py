@@ -49,6 +49,17 @@ def test_a_review_is_decided_about_the_commit_that_was_shown() -> None:
     assert (rejected.members["reason"], rejected.members["bead_id"]) == ("no", "t")
 
 
+@pytest.mark.parametrize("items", [(), (item("question", question_id=2),), (item("review"),)])
+def test_a_commit_that_was_not_shown_is_not_approved(items: tuple[Item, ...]) -> None:
+    """The inbox has at most 200 items; the card of a task says that it is in review anyway."""
+    card = BoardCard.of({"bead_id": "t", "status": "done", "column": "needs_you", "review": "open"})
+    in_review = Selection("s", "t", card, items)
+    assert "y" in in_review.keys()  # noqa: SIM118 - a method of its own
+    with pytest.raises(actions.CommitNotShown, match="of t is not in the inbox") as refusal:
+        actions.approve(in_review)
+    assert "shiftboss task show t --swarm s" in str(refusal.value.hint)
+
+
 def test_the_question_that_wants_words_is_answered() -> None:
     asked = target(item("scope", question_id=1, request_id=1), item("question", question_id=2))
     assert actions.answer(asked, "yes").members == {"question_id": 2, "answer": "yes"}

@@ -21,7 +21,7 @@ AttemptNumber = Annotated[
         "--attempt",
         metavar="N",
         min=1,
-        help="Which hand-out of the task, as `events` numbers them. Default: the newest.",
+        help="Which attempt at the task, as `events` numbers them. Default: the newest.",
     ),
 ]
 
@@ -66,9 +66,9 @@ def find_attempt(task_id: str, swarm: str | None, number: int | None) -> Attempt
     if attempts:
         numbers = ", ".join(str(attempt.epoch) for attempt in attempts)
         raise NoAttempt(
-            f"hand-out {number} of {task_id} has no folder in {attempts[0].folder.parent}",
+            f"attempt {number} of {task_id} has no folder in {attempts[0].folder.parent}",
             field="attempt",
-            hint=f"these hand-outs have one: {numbers}",
+            hint=f"these attempts have one: {numbers}",
         )
     raise NoAttempt(
         f"no attempt at {task_id} has a folder in {state / RUNS_FOLDER / (swarm or '*')}: no agent "

@@ -85,7 +85,7 @@ def _facts(task: Members) -> Members:
     return {
         "state": task["state"],
         "worker": _worker(task),
-        "attempt": task.get("attempt"),
+        "try": task.get("attempt"),
         "landed": task.get("landed_commit"),
         "receipt": task.get("receipt_id"),
         "priority": task["priority"],

@@ -182,7 +182,7 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
     """A claim with its verdict; nothing if there is no claim yet."""
     if claim is None:
         return []
-    title = f"claim {claim['claim_id']} of {claim['worker']}, hand-out {claim['epoch']}: "
+    title = f"claim {claim['claim_id']} of {claim['worker']}, attempt {claim['epoch']}: "
     lines: list[RenderableType] = [Text(), Text(printable(title + claim["state"]), style="bold")]
     if claim["state"] == "taken" and claim.get("verifier"):
         lines.append(Text(printable(f"being verified by {claim['verifier']}")))
@@ -227,7 +227,7 @@ def receipt_summary(signed: Members) -> Table:
     lines = facts_grid()
     add_fact(lines, "receipt", body["receipt_id"], "bold")
     add_fact(lines, "task", f"{body['bead_id']} in {body['swarm_id']}")
-    add_fact(lines, "worker", f"{body['worker']}, hand-out {body['epoch']}")
+    add_fact(lines, "worker", f"{body['worker']}, attempt {body['epoch']}")
     add_fact(lines, "claimed by", body["claimed_by"] or "(no name given)")
     if body.get("actor"):
         add_fact(lines, "actor", body["actor"])

@@ -60,7 +60,7 @@ def state_line(swarm_id: str, state: Members) -> str:
 
 def board_table(tasks: list[Members]) -> Table:
     """By column, then by id."""
-    names = ("COLUMN", "ID", "WORKER", "HAND-OUT", "AT")
+    names = ("COLUMN", "ID", "WORKER", "ATTEMPT", "AT")
     table = plain_table(*(Column(name, no_wrap=True) for name in names), "TITLE")
     order = list(_NAMES)
     for task in sorted(tasks, key=lambda task: order.index(task["column"])):

@@ -150,7 +150,7 @@ def failed_message(harness: ServerHarness) -> None:
     expect(sender.bus.poll(sender.name, 200), {"task": None}, "the poll after a final failure")
 
 
-@MESSAGES.add("blocked", "002", "WP-07", "BLOCKED asks; the answer reaches the worker, it goes on")
+@MESSAGES.add("blocked", "002", "WP-07", "BLOCKED asks; the worker gets the answer and continues")
 def blocked(harness: ServerHarness) -> None:
     sender = Sender(harness).take()
     payload = {"task_id": sender.bead_id, "question": "Which database?"}

@@ -90,7 +90,7 @@ def ack_refused(harness: BusHarness) -> None:
         raise Broken("it reported a task whose acknowledgement was refused")
 
 
-@FAULTS.add("cancelled", "own", "BUS-09", "When its task is cancelled, it goes on with others")
+@FAULTS.add("cancelled", "own", "BUS-09", "When its task is cancelled, it continues with others")
 def cancelled(harness: BusHarness) -> None:
     bead_id, position, go = harness.start_waiting()
     harness.operator("cancel_task", bead_id=bead_id)
@@ -189,4 +189,4 @@ def _expect_no_insisting(harness: BusHarness, bead_id: str, position: int) -> No
     ]
     if len(refused) > 1:
         names = ", ".join(report.exchange.operation for report in refused)
-        raise Broken(f"it goes on reporting a task that is not its own: {names}")
+        raise Broken(f"it keeps reporting a task that is not its own: {names}")

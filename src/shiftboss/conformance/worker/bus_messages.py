@@ -19,7 +19,7 @@ CHECKPOINT_MEMBERS: Final = frozenset(
 RECORD: Final[CheckList[BusHarness]] = CheckList()
 
 
-@MESSAGES.add("asks", "002", "WP-07", "Blocked, it asks and goes on with the answer")
+@MESSAGES.add("asks", "002", "WP-07", "Blocked, it asks, and continues after the answer")
 def asks(harness: BusHarness) -> None:
     position = harness.idle()
     bead_id = harness.submit("ask Which database?")

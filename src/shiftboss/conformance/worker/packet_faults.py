@@ -38,7 +38,7 @@ def server_down(harness: PacketHarness) -> None:
     _expect_all_once(harness, packet)
 
 
-@FAULTS.add("goes-on", "000", "SW-04", "Without a server it goes on working", required=False)
+@FAULTS.add("goes-on", "000", "SW-04", "Without a server it continues to work", required=False)
 def goes_on(harness: PacketHarness) -> None:
     packet = _start_until_second(harness)
     harness.proxy.is_down = True
@@ -78,7 +78,7 @@ def answer_lost(harness: PacketHarness) -> None:
         raise Broken(f"the report was not repeated with its key and content: {lost.line()}")
 
 
-@FAULTS.add("recovers", "000", "SW-10", "Started again after a crash, it goes on where it was")
+@FAULTS.add("recovers", "000", "SW-10", "Restarted after a crash, it continues where it stopped")
 def recovers(harness: PacketHarness) -> None:
     packet = _start_until_second(harness)
     harness.stop_worker()

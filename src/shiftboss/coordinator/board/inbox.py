@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
-from shiftboss.coordinator.swarms.overview import WAITING_LISTED_MAX, live_workers, reasons_in
+from shiftboss.coordinator.swarms.overview import (
+    WAITING_LISTED_MAX,
+    left_out,
+    live_workers,
+    reasons_in,
+)
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.board.inbox import ITEMS_MAX, BudgetFacts, Inbox, InboxItem, InboxKind
 from shiftboss.protocol.questions import Dispute
@@ -48,15 +53,25 @@ def listing(tx: Transaction, swarm_id: str | None, polling: Polling) -> Inbox:
         swarms = [swarm_id]
     else:
         swarms = tx.board_unsettled_swarms(SWARMS_READ_MAX)
-    waiting = [(each, reason) for each in swarms for reason in _waiting(tx, each, polling(each))]
+    waiting: list[tuple[str, Reason]] = []
+    total = 0
+    for each in swarms:
+        reasons, count = _waiting(tx, each, polling(each))
+        waiting += [(each, reason) for reason in reasons]
+        total += count
     waiting.sort(key=lambda item: _ORDER.get(item[1].kind, len(_ORDER)))
     items = [_item(tx, each, reason) for each, reason in waiting[:ITEMS_MAX]]
-    return Inbox(items=_with_titles(tx, items), total=len(waiting))
+    return Inbox(items=_with_titles(tx, items), total=total)
 
 
-def _waiting(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> Iterator[Reason]:
-    workers = live_workers(tx, swarm_id, polling)
-    yield from reasons_in(tx, swarm_id, tx.plan_run(swarm_id), workers, WAITING_LISTED_MAX)
+def _waiting(
+    tx: Transaction, swarm_id: str, polling: frozenset[str] | None
+) -> tuple[list[Reason], int]:
+    """The first ones of each kind, and how many there are."""
+    run, workers = tx.plan_run(swarm_id), live_workers(tx, swarm_id, polling)
+    reasons = list(reasons_in(tx, swarm_id, run, workers, WAITING_LISTED_MAX))
+    more = left_out(tx, swarm_id, run, workers, reasons, WAITING_LISTED_MAX)
+    return reasons, len(reasons) + more
 
 
 def _with_titles(tx: Transaction, items: list[InboxItem]) -> list[InboxItem]:

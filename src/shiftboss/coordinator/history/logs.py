@@ -52,9 +52,9 @@ def _chosen(records: list[AttemptRecord], request: ReadLogRequest) -> AttemptRec
         return chosen[-1]
     numbers = ", ".join(str(record.epoch) for record in records)
     raise NotFound(
-        f"hand-out {request.epoch} of {request.bead_id} has no folder on the server's machine",
+        f"attempt {request.epoch} of {request.bead_id} has no folder on the server's machine",
         field="epoch",
-        hint=f"these hand-outs have one: {numbers}",
+        hint=f"these attempts have one: {numbers}",
     )
 
 

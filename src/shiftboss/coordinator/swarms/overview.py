@@ -6,19 +6,25 @@ the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from shiftboss.protocol.bus import ReasonView
 from shiftboss.protocol.swarms import SwarmWork
+from shiftboss.rules.handoffs.handoffs import ScopeRequest
 from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
     WHOLE_SWARM,
+    BudgetRecord,
+    Hold,
     OpenCounts,
     PlanRunRecord,
     SpawnRefusal,
     Totals,
 )
 from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.rules.tasks.waiting import (
     Holder,
     Reason,
@@ -124,6 +130,38 @@ def reasons_in(
     yield from _unlanded(tx, swarm_id, run, workers, limit)
 
 
+def left_out(
+    tx: Transaction,
+    swarm_id: str,
+    run: PlanRunRecord | None,
+    workers: int,
+    listed: Sequence[Reason],
+    limit: int,
+) -> int:
+    """How many reasons `reasons_in` has left out at this limit, as counted by the store. Holds and
+    refused starts are not counted: it does not know how many of them are listed as reasons."""
+    if len(listed) < limit:
+        return 0
+    counts = tx.open_counts(swarm_id)
+    listed_of = Counter(reason.kind for reason in listed)
+    unlanded = counts.reviews
+    if _lists_landings(run, workers):
+        accepted, landed = tx.landing_counts(swarm_id)
+        unlanded = accepted - landed
+    dependencies = 0
+    if listed_of["dependency"] == limit:
+        dependencies = tx.waiting_for_cancelled_count(swarm_id)
+    totals = (
+        (counts.stuck_claims, listed_of["stuck_claim"]),
+        (task_counts(tx, swarm_id).failed, listed_of["failed"]),
+        (dependencies, listed_of["dependency"]),
+        (unlanded, listed_of["review"] + listed_of["not_landed"]),
+    )
+    return _questions_left_out(tx, swarm_id, counts.questions, limit) + sum(
+        max(total - shown, 0) for total, shown in totals
+    )
+
+
 def _has_work_left(tx: Transaction, swarm_id: str) -> bool:
     """Whether a run would find something to do. A task that waits for a failed or cancelled one
     needs more than a run."""
@@ -136,22 +174,53 @@ def _is_over(tasks: TaskCounts) -> bool:
     return bool(tasks.total) and not (tasks.open or tasks.queued or tasks.active or tasks.failed)
 
 
+class _Asked(NamedTuple):
+    """What agents ask, and the holds: some holds ask a question, too."""
+
+    questions: list[Question]
+    scope_requests: list[ScopeRequest]
+    holds: list[tuple[Hold, BudgetRecord | None]]
+
+    @property
+    def budgets(self) -> list[BudgetRecord | None]:
+        return [budget for _, budget in self.holds]
+
+
+def _asked(tx: Transaction, swarm_id: str, limit: int) -> _Asked:
+    return _Asked(
+        tx.questions(swarm_id, limit, only_open=True),
+        tx.scope_requests(swarm_id, limit, only_open=True),
+        [
+            (hold, tx.budget(swarm_id, hold.task_id))
+            for hold in tx.open_holds(swarm_id, limit)
+            if hold.task_id != WHOLE_SWARM or not _is_over(task_counts(tx, swarm_id))
+        ],
+    )
+
+
 def _questions_and_holds(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:
-    questions = tx.questions(swarm_id, limit, only_open=True)
-    scope_requests = tx.scope_requests(swarm_id, limit, only_open=True)
-    holds = [
-        (hold, tx.budget(swarm_id, hold.task_id))
-        for hold in tx.open_holds(swarm_id, limit)
-        if hold.task_id != WHOLE_SWARM or not _is_over(task_counts(tx, swarm_id))
-    ]
-    asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
-    for question in asked:
+    asked = _asked(tx, swarm_id, limit)
+    questions, scope_requests, holds = asked
+    for question in to_answer(questions, scope_requests, asked.budgets):
         yield question_reason(question, _refused_by(tx, swarm_id, question.task_id))
     yield from map(scope_reason, scope_requests)
     asking = {question.task_id for question in questions}
     for hold, budget in holds:
         if hold.kind != "answer" or hold.task_id not in asking:
             yield hold_reason(hold, budget, tx.usage_totals(swarm_id, hold.task_id))
+
+
+def _questions_left_out(tx: Transaction, swarm_id: str, total: int, limit: int) -> int:
+    """Of `total` open questions, those that are listed neither as such nor as a scope request or a
+    budget."""
+    questions, scope_requests, _ = asked = _asked(tx, swarm_id, limit)
+    if len(questions) < limit:
+        return 0
+    listed: set[int | None] = {question.question_id for question in questions}
+    listed |= {request.question_id for request in scope_requests}
+    listed |= {budget.question_id for budget in asked.budgets if budget}
+    listed.discard(None)  # asked in another way
+    return max(total - len(listed), 0)
 
 
 def _refused_by(tx: Transaction, swarm_id: str, task_id: str) -> list[str]:
@@ -163,13 +232,17 @@ def _refused_by(tx: Transaction, swarm_id: str, task_id: str) -> list[str]:
 def _unlanded(
     tx: Transaction, swarm_id: str, run: PlanRunRecord | None, workers: int, limit: int
 ) -> Iterator[Reason]:
-    """A run that is at work lands what needs no review, unless that is left to the user."""
     for landing in tx.landings_to_come(swarm_id, (-1, ""), limit):
         review = tx.review(swarm_id, landing.task_id)
         if review is not None and review.state == "open":
             yield review_reason(swarm_id, review.task_id, review.commit_sha)
-        elif run is not None and not (workers and run.auto_merge):
+        elif run is not None and _lists_landings(run, workers):
             yield landing_reason(landing, run)
+
+
+def _lists_landings(run: PlanRunRecord | None, workers: int) -> bool:
+    """A run that is at work lands what needs no review, unless that is left to the user."""
+    return run is not None and not (workers and run.auto_merge)
 
 
 def _refused_starts(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:

@@ -108,7 +108,7 @@ def _unexplained(facts: TaskSituation) -> Reason:
     """A worker that is blocked and has asked nothing that is still open."""
     task, held = facts.task, facts.assignment
     if held is not None and held.state is WorkerState.BLOCKED:
-        text = f"{held.worker} is blocked, and has no open question: it has to continue by itself"
+        text = f"{held.worker} is blocked without an open question, so there is nothing to answer"
         return Reason("blocked", task.task_id, text, facts.command("task retry"))
     return Reason(task.status, task.task_id, f"it is {task.status}", facts.command("task show"))
 

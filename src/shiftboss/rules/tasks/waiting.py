@@ -346,7 +346,7 @@ def stuck_claim_reason(claim: Claim, passes: Sequence[ClaimPass]) -> Reason:
     retry = f"shiftboss claim retry {claim.task_id} --swarm {claim.swarm_id}"
     text = f"claim {claim.claim_id} of {claim.worker} "
     if not passes:
-        text += "waits for a verifier, and none is there: start one"
+        text += "waits for a verifier, but none is running: start one"
         return Reason("stuck_claim", claim.task_id, text, "shiftboss verifier", (retry,))
     text += f"cannot be verified by any verifier: {short_text(obstacle(passes))}. "
     text += "Fix that, or start a verifier where the repository is; then let them try again"

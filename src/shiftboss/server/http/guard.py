@@ -114,6 +114,8 @@ class Guard:
     def _session(self, method: str, path: str, given: dict[bytes, bytes]) -> Actor | None:
         """Who is logged in, if this is a request that the page makes. A token goes before a
         cookie. Raises Forbidden if it is the page of somebody else that makes the request."""
+        if path in PAGE_PATHS and opens_page(given):
+            return None  # the page is the same for everybody, and any site may link to it
         if not may_have_session(method, path) or b"authorization" in given:
             return None
         secret = None if OPERATOR_HEADER in given else self._own_pages.secret(given)

@@ -145,7 +145,7 @@ def _not_about_one_task(actor: Actor, field: str) -> Forbidden:
         f"the token of {actor.name} is limited to the task {actor.task_id}, and this request "
         "is not about one task",
         field=field,
-        hint="whoever started this worker takes the tasks for it; report on the task instead",
+        hint="this worker cannot take tasks itself; its launcher does. Report on the task instead",
     )
 
 

@@ -56,6 +56,10 @@ class BusTransaction(Protocol):
         """Open tasks that depend on a cancelled one: the id of the task, and of the other one."""
         ...
 
+    def waiting_for_cancelled_count(self, swarm_id: str) -> int:
+        """How many pairs `waiting_for_cancelled` has without a limit."""
+        ...
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         """In the order of their ids."""
         ...

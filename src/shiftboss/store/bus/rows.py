@@ -40,6 +40,10 @@ class BusRows(TransactionPart):
         )
         return [(task_id, dependency_id) for task_id, dependency_id in rows]
 
+    def waiting_for_cancelled_count(self, swarm_id: str) -> int:
+        row = self._session.fetch_one("waiting_for_cancelled_count", {"swarm_id": swarm_id})
+        return 0 if row is None else int(row[0])
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
             "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}

@@ -31,6 +31,14 @@ WHERE c.swarm_id = :swarm_id AND c.status = 'cancelled'
     AND t.swarm_id = :swarm_id AND t.task_id = d.task_id AND t.status IN ('open', 'queued')
 ORDER BY c.task_id, t.task_id LIMIT :limit;
 
+-- name: waiting_for_cancelled_count
+-- How many these are. The search is the same.
+SELECT count(*)
+FROM tasks AS c CROSS JOIN task_dependencies AS d CROSS JOIN tasks AS t
+WHERE c.swarm_id = :swarm_id AND c.status = 'cancelled'
+    AND d.swarm_id = :swarm_id AND d.depends_on = c.task_id
+    AND t.swarm_id = :swarm_id AND t.task_id = d.task_id AND t.status IN ('open', 'queued');
+
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version

@@ -17,7 +17,7 @@ from shiftboss.cli.common.tables import Members, cell, plain_table
 from shiftboss.cli.common.times import ago_ms, now
 
 claim = typer.Typer(
-    help="Show the claims that wait for a verdict, and let verifiers look again.",
+    help="Show the claims that wait for a verdict, and retry a claim.",
     no_args_is_help=True,
 )
 
@@ -43,7 +43,7 @@ def list_claims(session: ServerSession, swarm: AnySwarm = None) -> Output:
 @claim.command("retry")
 @server_command(operator=True)
 def retry_claim(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
-    """Let every verifier look at a claim again at once (operator).
+    """Retry a claim with every verifier at once (operator).
 
     For a claim that no verifier could verify, when the cause is fixed.
     """

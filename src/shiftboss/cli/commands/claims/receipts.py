@@ -309,7 +309,7 @@ def retire_key(
     session: ServerSession,
     key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `receipt keys` shows it.")],
 ) -> Output:
-    """Retire a signing key: it signs no more, what it has signed stays genuine (operator).
+    """Retire a signing key: it no longer signs; receipts signed with it stay valid (operator).
 
     The server that has the key replaces it by a new one.
     """
@@ -337,4 +337,4 @@ def add_key(
     pem = _read(file).decode(errors="replace")
     answer = parse_answer(session.call_as_operator("add_key", DEFAULT_SWARM, public_key=pem), "key")
     key_id = answer["key"]["key_id"]
-    return Output.of(answer, lambda: print_line(f"key {key_id} is known since now"))
+    return Output.of(answer, lambda: print_line(f"added key {key_id}"))

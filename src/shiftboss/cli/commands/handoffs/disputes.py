@@ -59,7 +59,7 @@ def dispute(
 ) -> Output:
     """Say that the contract of a task is wrong or impossible.
 
-    It is no failure: the task waits for the operator's answer, and keeps its attempts.
+    This does not count as a failure: the task waits for the operator's answer and loses no attempt.
 
     \b
     Example:
@@ -110,11 +110,11 @@ def amend(
     ] = None,
     readonly: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="What must not change instead. May be repeated."),
+        typer.Option(metavar="PATH", help="Replace the read-only files. May be repeated."),
     ] = None,
     criterion: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="What must hold instead. May be repeated."),
+        typer.Option(metavar="TEXT", help="Replace the criteria. May be repeated."),
     ] = None,
     expectations_change: Annotated[
         list[str] | None,

@@ -65,7 +65,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
     logs = f"shiftboss logs {record.bead_id} --swarm {record.swarm_id}"
     if record.is_live:
         raise CannotAttach(
-            f"the agent of {record.bead_id} works without a terminal (hand-out {record.epoch})",
+            f"the agent of {record.bead_id} works without a terminal (attempt {record.epoch})",
             hint=f"follow it: {logs} -f",
         )
     if agent.why_no_resume:
@@ -76,7 +76,7 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
     session = _session(record)
     if session is None:
         raise CannotAttach(
-            f"the output of hand-out {record.epoch} names no session: {record.output}",
+            f"the output of attempt {record.epoch} names no session: {record.output}",
             hint=f"see what it printed: {logs}",
         )
     # Only the kind: the command must not come from a file that others, such as agents, can write.

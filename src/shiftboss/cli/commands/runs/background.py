@@ -81,7 +81,7 @@ class RunFolder:
         child = _start(log)
         if not _wait(lambda: self._has_started(child), START_SECONDS):
             raise NotStarted(
-                f"process {child.pid} does not work yet after {START_SECONDS:.0f} seconds",
+                f"process {child.pid} has not started working after {START_SECONDS:.0f} seconds",
                 hint=f"see {log}; watch it: {self.command('--attach')}",
             )
         if child.poll() is not None:

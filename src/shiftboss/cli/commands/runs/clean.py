@@ -49,11 +49,11 @@ def clean(
 ) -> Output:
     """List what ended runs have left behind, and remove it with --apply.
 
-    That is: work trees, branches, saved work, the folders with logs, and with --all the files that
-    unfinished tasks keep reserved: these tasks are cancelled. With --all, it is also the verified
-    commits of squashed work, which receipts name, and complete swarms: their tasks and events are
-    deleted from the database, and their receipts stay. Nothing of a run that is alive is listed.
-    Accepted work that has not landed always stays.
+    Lists work trees, branches, saved work and log folders. With --all, also the files that
+    unfinished tasks keep reserved (these tasks are cancelled), the verified commits of squashed
+    work, which receipts name, and complete swarms (their tasks and events are deleted from the
+    database, and their receipts stay). Nothing of a run that is alive is listed. Accepted work
+    that has not landed always stays.
 
     \b
     Example:
@@ -309,7 +309,7 @@ def _removed(results: list[Removal], kept: list[KeptWork], cleaning: _Cleaning) 
         for each in removed:
             print_line(f"removed {each.name}")
         for each, reason in failed:
-            print_line(f"stays   {each.name}: {reason}")
+            print_line(f"could not remove {each.name}: {reason}")
         if not results:
             print_line("nothing to remove")
         _show_kept(kept)

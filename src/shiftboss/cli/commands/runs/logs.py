@@ -79,7 +79,7 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
         print("only reports for the run, such as its usage; --raw shows them", file=sys.stderr)
     if is_empty:
         state = "has printed nothing yet" if record.is_live else "printed nothing"
-        print(f"hand-out {record.epoch} of {record.bead_id} {state}", file=sys.stderr)
+        print(f"attempt {record.epoch} of {record.bead_id} {state}", file=sys.stderr)
 
 
 def _lines(record: AttemptRecord, *, follow: bool) -> Iterator[_Line]:

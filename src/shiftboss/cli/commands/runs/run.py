@@ -65,11 +65,11 @@ Wait = Annotated[
     bool,
     typer.Option(
         "--wait/--no-wait",
-        help="Stay while a task waits for you: a question, a pause, a budget.",
+        help="Keep running while a task waits for you: a question, a pause, a budget.",
     ),
 ]
 Detach = Annotated[
-    bool, typer.Option("--detach", help="Run in the background; return when it works.")
+    bool, typer.Option("--detach", help="Run in the background; return once it has started.")
 ]
 Attach = Annotated[
     bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")

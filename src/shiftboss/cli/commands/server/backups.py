@@ -35,8 +35,9 @@ def backup(
 ) -> Output:
     """Save the database to a file, also while servers run.
 
-    The file has every swarm, task, event and receipt, for its owner only, and is verified. It does
-    not have the signing key, the tokens, the logs and the copies of repositories.
+    The file contains every swarm, task, event and receipt, is readable only by its owner, and is
+    verified. It does not contain the signing key, the tokens, the logs and the copies of
+    repositories.
 
     \b
     Example:

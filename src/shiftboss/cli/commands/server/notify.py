@@ -47,7 +47,7 @@ def list_notifications(
     session: ServerSession,
     state: Annotated[State | None, typer.Option("--state", help="Only those in a state.")] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=500, help="At most so many, the newest.")
+        int, typer.Option("--limit", min=1, max=500, help="Show at most N, newest first.")
     ] = 50,
 ) -> Output:
     """List the notifications that wait, were sent, or could not be sent (operator)."""

@@ -73,8 +73,8 @@ Processes = Annotated[
         metavar="N",
         min=1,
         max=64,
-        help="With PostgreSQL: so many server processes behind the port. Each also listens on a "
-        "port of its own, those that follow.",
+        help="Run N server processes behind the port (PostgreSQL only). Each also listens on its "
+        "own port; these follow the main port.",
     ),
 ]
 # Of commands about a database that is there already.

@@ -145,7 +145,7 @@ def revoke(
 ) -> Output:
     """Revoke the tokens of a name, or one by its id (operator).
 
-    It stops at once: requests with it are refused, and its event streams end.
+    Takes effect at once: requests with the token are refused, and its event streams end.
     """
     document = _call(session, "revoke_token", token=token_name)
 

@@ -54,9 +54,7 @@ def create(
     ] = False,
     workers_expected: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Complete only after so many workers have registered."
-        ),
+        typer.Option(metavar="N", min=1, help="Complete only after N workers have registered."),
     ] = None,
 ) -> Output:
     """Create a swarm. Repeating the command with the same id changes nothing."""

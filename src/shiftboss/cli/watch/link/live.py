@@ -27,6 +27,8 @@ SWARM_SECONDS: Final = 1.0
 # Cards that are taken over between two looks at the keyboard.
 CARDS_PER_STEP: Final = 500
 TASKS_PER_REQUEST_MAX: Final = 500
+# After a load that the server refused or did not answer, while the feed is connected.
+RETRY_SECONDS: Final = 2.0
 _CLOSE_SECONDS: Final = 1.0
 
 
@@ -42,6 +44,12 @@ class _Pending:
     def __bool__(self) -> bool:
         return self.everything or self.swarm or self.inbox or bool(self.tasks)
 
+    def add(self, other: _Pending) -> None:
+        self.everything |= other.everything
+        self.tasks |= other.tasks
+        self.swarm |= other.swarm
+        self.inbox |= other.inbox
+
 
 class Live:
     """`on_change` is called in the event loop when the model has changed."""
@@ -53,7 +61,8 @@ class Live:
         self._pending = _Pending(everything=True)
         self._wake = asyncio.Event()
         self._threads = {name: RequestThread(name) for name in ("board", "task", "act")}
-        self._last_event_id = -1
+        self._board_event_id = -1  # the board is at least as new as this event
+        self._is_connected = False  # the feed
         self._generation = 0
         self._swarm_due = 0.0
         self.shows_workers = False
@@ -75,8 +84,8 @@ class Live:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._load_pending()
-                await asyncio.sleep(COALESCE_SECONDS)
+                is_loaded = await self._load_pending()
+                await asyncio.sleep(COALESCE_SECONDS if is_loaded else RETRY_SECONDS)
         finally:
             feed.stop()
             self._close()
@@ -93,6 +102,7 @@ class Live:
         self.model.swarm_id = swarm_id
         self.model.chosen = swarm_id if self.model.chosen else None
         self._generation += 1
+        self._board_event_id = -1
         self.model.board.keep_only(())
         self.model.summary, self.model.is_loaded = None, False
         self.reload()
@@ -124,6 +134,7 @@ class Live:
             case Reload():
                 self._pending.everything = True
             case Lost():
+                self._is_connected = False
                 self._lose(event.error)
                 return
         self._wake.set()
@@ -133,7 +144,8 @@ class Live:
         if before is not session:
             self._threads["board"].do(before.close)
         self.model.lost, self.model.is_offline = None, session.is_offline
-        self._last_event_id = -1
+        self._is_connected = True
+        self._board_event_id = -1
         self._pending.everything = True
 
     def _lose(self, error: ShiftbossError) -> None:
@@ -155,31 +167,47 @@ class Live:
         else:
             self._pending.tasks |= set(own["tasks"])
 
-    async def _load_pending(self) -> None:
+    async def _load_pending(self) -> bool:
+        """Returns False if it failed and is to be tried again after a pause."""
         pending, self._pending = self._pending, _Pending()
         try:
             await self._load(pending)
         except (NoServer, NotShiftboss) as error:
-            self._lose(error)  # the feed notices when it is back
+            self._lose(error)
+            return self._keep(pending)
         except RequestRefused as error:
             self.model.refused = error
-        else:
-            self.model.refused = None
+            self._on_change()
+            return self._keep(pending)
+        self.model.refused = None
+        if self._is_connected:
+            self.model.lost = None  # such as one request that was not answered in time
         self._on_change()
+        return True
+
+    def _keep(self, failed: _Pending) -> bool:
+        """Nothing that has to be loaded is forgotten. Without the feed, its next connection reloads
+        everything, so there is nothing to try before."""
+        self._pending.add(failed)
+        if self._is_connected:
+            self._wake.set()
+        return not self._is_connected
 
     async def _load(self, pending: _Pending) -> None:
-        model = self.model
+        model, generation, event_id = self.model, self._generation, -1
         if pending.everything:
             model.swarms = await self.ask(loads.load_swarms, "board")
             model.swarm_id = model.swarm_id or model.chosen or newest_with_work(model.swarms)
         if model.swarm_id and (pending.everything or (pending.swarm and self._is_swarm_due())):
-            await self._load_swarm(model.swarm_id, pending)
+            event_id = await self._load_swarm(model.swarm_id, pending)
         if pending.everything or pending.inbox:
             items, total = await self.ask(loads.load_inbox(model.chosen), "board")
             model.inbox.replace(items, total)
             self._on_change()
         if pending.everything:
             await self._load_board()
+            if generation == self._generation:
+                self._board_event_id = event_id
         elif pending.tasks:
             await self._load_cards(sorted(pending.tasks))
 
@@ -195,18 +223,19 @@ class Live:
         self._pending.swarm = True
         self._wake.set()
 
-    async def _load_swarm(self, swarm_id: str, pending: _Pending) -> None:
-        """The reload of a database in which nothing has happened ends here."""
+    async def _load_swarm(self, swarm_id: str, pending: _Pending) -> int:
+        """Returns the newest event of the swarm. The reload of a database in which nothing has
+        happened since the board was loaded ends here."""
         self._swarm_due = time.monotonic() + SWARM_SECONDS
         summary, last_event_id = await self.ask(loads.load_swarm(swarm_id), "board")
         self.model.summary = summary
         if self.shows_workers:
             workers = await self.ask(loads.load_workers(swarm_id), "board")
             self.model.workers.replace(workers)
-        if self.model.is_loaded and last_event_id == self._last_event_id:
+        if self.model.is_loaded and last_event_id == self._board_event_id:
             pending.everything = False
-        self._last_event_id = last_event_id
         self._on_change()
+        return last_event_id
 
     async def _load_board(self) -> None:
         """Page by page, each drawn as it comes."""

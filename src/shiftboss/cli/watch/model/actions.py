@@ -11,10 +11,25 @@ from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import login_name
 from shiftboss.cli.watch.model.cards import BoardCard
 from shiftboss.cli.watch.model.inbox import Item
+from shiftboss.errors import ShiftbossError
 
 PAUSE_REASON: Final = "paused in shiftboss watch"
 _RETRYABLE: Final = ("failed", "cancelled", "active", "queued")
 _CANCELLABLE: Final = ("open", "queued", "active")
+
+
+class CommitNotShown(ShiftbossError):
+    """The inbox has so many items that this one was left out."""
+
+    code = "commit_not_shown"
+    title = "The commit in review is not shown"
+
+    def __init__(self, swarm_id: str, task_id: str) -> None:
+        super().__init__(
+            f"the commit of {task_id} is not in the inbox here, so it cannot be approved here",
+            hint=f"`shiftboss task show {task_id} --swarm {swarm_id}` shows it; then approve it "
+            "with `shiftboss approve --commit`",
+        )
 
 
 class OperatorAction(NamedTuple):
@@ -104,6 +119,10 @@ def answer(target: Selection, text: str) -> OperatorAction:
 
 
 def approve(target: Selection) -> OperatorAction:
+    """Raises CommitNotShown: nobody approves a commit without its name."""
+    item = target.item("review")
+    if item is None or not item.commit:
+        raise CommitNotShown(target.swarm_id, target.task_id)
     return _review(target, "approve", f"{target.task_id} is approved")
 
 

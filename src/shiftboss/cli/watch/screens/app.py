@@ -11,7 +11,7 @@ from textual.widgets import Input
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.watch.link.live import Live
 from shiftboss.cli.watch.model import actions
-from shiftboss.cli.watch.model.actions import OperatorAction
+from shiftboss.cli.watch.model.actions import CommitNotShown, OperatorAction
 from shiftboss.cli.watch.model.state import Model
 from shiftboss.cli.watch.screens.decisions import DECISIONS, pause
 from shiftboss.cli.watch.screens.dialogs import Help
@@ -136,8 +136,12 @@ class WatchApp(App[None]):
 
     async def _decide(self, key: str) -> None:
         target = self.main.target
-        if target is not None:
+        if target is None:
+            return
+        try:
             self._perform(await DECISIONS[key](self, target))
+        except CommitNotShown as error:
+            self.main.say(error_text(error), "bold red")
 
     def action_pause(self) -> None:
         self.run_worker(self._pause(), group="decide", exclusive=True)

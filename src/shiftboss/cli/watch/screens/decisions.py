@@ -24,12 +24,13 @@ async def answer(app: Screens, target: Selection) -> OperatorAction | None:
 
 
 async def approve(app: Screens, target: Selection) -> OperatorAction | None:
-    item = target.item("review")
-    commit = f" at {item.commit[:12]}" if item and item.commit else ""
+    """Raises CommitNotShown before it asks."""
+    action, item = actions.approve(target), target.item("review")
+    commit = str(action.members["commit"])[:12]
     text = item.title if item else ""
-    question = f"Approve {target.task_id}{commit}, so that it lands?"
+    question = f"Approve {target.task_id} at {commit}, so that it lands?"
     chosen = await app.push_screen_wait(Confirm(question, text, {"y": "approve"}))
-    return actions.approve(target) if chosen else None
+    return action if chosen else None
 
 
 async def reject(app: Screens, target: Selection) -> OperatorAction | None:

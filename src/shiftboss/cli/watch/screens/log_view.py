@@ -115,7 +115,7 @@ class LogView(Vertical):
         self._has_lines = self._has_lines or bool(part.lines)
         state = "live" if part.is_live else "ended"
         silent = "" if self._has_lines else " · the agent has said nothing"
-        self._title(f"{task_id} · hand-out {part.epoch} of {len(part.epochs)} · {state}{silent}")
+        self._title(f"{task_id} · attempt {part.epoch} of {len(part.epochs)} · {state}{silent}")
         return part.more
 
     def _title(self, text: str) -> None:

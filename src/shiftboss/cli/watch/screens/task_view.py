@@ -127,7 +127,7 @@ def _earlier_claims(facts: LoadedTask) -> list[Text]:
     for claim in facts.claims[1:]:
         failed = [str(check.get("name")) for check in claim.get("checks", ()) if _failed(check)]
         by = f", by {', '.join(failed)}" if failed else ""
-        text = f"claim {claim.get('claim_id')} of hand-out {claim.get('epoch')}"
+        text = f"claim {claim.get('claim_id')} of attempt {claim.get('epoch')}"
         lines.append(Text(printable(f"{text}: {claim.get('state')}{by}")))
     return lines
 
