@@ -34,6 +34,7 @@ export class TaskPage {
     this._abort = new AbortController();
     this._route = ctx.route;
     this._facts = null;
+    this._hasActed = false;
     this._panel = null;
     this._diffs = new Map();
     this._eventsPanel = eventsPanel;
@@ -47,8 +48,10 @@ export class TaskPage {
   }
 
   async _load() {
+    const shared = !this._hasActed;
+    this._hasActed = false;
     try {
-      this._facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal);
+      this._facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal, { shared });
     } catch {
       return; // the page was left
     }
@@ -137,6 +140,7 @@ export class TaskPage {
 
   async _act(...args) {
     const answer = await this._ctx.act(...args);
+    this._hasActed = true;
     this._refresh();
     return answer;
   }
