@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,4 +31,6 @@ async def _first_parts(server: InProcessServer, count: int) -> list[bytes]:
     stream = asyncio.create_task(server.send("GET", "/changes", on_body=parts.append))
     await eventually(lambda: len(parts) >= count, "the stream goes on")
     stream.cancel()
+    with suppress(asyncio.CancelledError):
+        await stream
     return parts
