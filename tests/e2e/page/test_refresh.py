@@ -199,3 +199,41 @@ def test_screen_readers_are_told_what_needs_a_person(page: Page, operator: Opera
     operator.ask(swarm, "w-1", "Which one?")
     spoken = page.locator("#header").get_by_role("status")
     expect(spoken).to_have_text("1 needs you")
+
+
+def test_all_tasks_are_read_again_if_that_is_asked_for_during_a_load(page: Page) -> None:
+    """What was read before it may be older than what it is about."""
+    titles = page.evaluate(
+        """async () => {
+          const { Cards } = await import("/static/js/cards.js");
+          const asked = [];
+          const post = () => new Promise((answer) => asked.push(answer));
+          const cards = new Cards({ post }, "s", () => {});
+          const next = async (answer) => {
+            asked.shift()(answer);
+            await new Promise((resolve) => setTimeout(resolve));
+          };
+          cards.load();
+          await next({ cards: [{ bead_id: "a", title: "Old" }], next_after: "a" });
+          cards.load();
+          await next({ cards: [{ bead_id: "b", title: "Beta" }] });
+          await next({ cards: [{ bead_id: "a", title: "New" }] });
+          return [...cards.byId.values()].map((card) => card.title);
+        }"""
+    )
+    assert titles == ["New"]
+
+
+def test_work_for_the_next_frame_is_done_in_a_tab_without_frames(page: Page) -> None:
+    """A tab that is hidden while it waits for a frame gets none."""
+    is_done = page.evaluate(
+        """async () => {
+          const { perFrame } = await import("/static/js/schedule.js");
+          const frame = window.requestAnimationFrame;
+          window.requestAnimationFrame = () => 1;
+          const done = new Promise((resolve) => perFrame(() => resolve(true))());
+          window.requestAnimationFrame = frame;
+          return Promise.race([done, new Promise((resolve) => setTimeout(resolve, 15000, false))]);
+        }"""
+    )
+    assert is_done
