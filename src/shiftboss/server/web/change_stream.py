@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
@@ -13,13 +14,16 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.rules.access.roles import Permission
 from shiftboss.rules.access.scope import check_permission
 from shiftboss.server.http.event_streams import (
-    KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
     RECONNECT_MS,
     STREAM_HEADERS,
 )
 from shiftboss.server.http.guard import Guard
 from shiftboss.store.current_actor import CURRENT_ACTOR
+
+# The keep-alive. A script is not told of comments, so it could not tell a quiet server from a
+# connection that is dead.
+PING: Final = b"event: ping\ndata: {}\n\n"
 
 
 class Changes:
@@ -54,7 +58,7 @@ class Changes:
                 if not is_admitted():
                     break
                 if frames or not is_news:
-                    await _write(send, frames or KEEP_ALIVE)
+                    await _write(send, frames or PING)
         finally:
             disconnect.cancel()
             feed.unsubscribe(reader)

@@ -17,6 +17,11 @@ class ApiError extends Error {
     return this.status === 0;
   }
 
+  /** The same request may be answered later: the server is away, starts, or has too much to do. */
+  get isTemporary() {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+
   get isForbidden() {
     return this.status === 401 || this.status === 403;
   }
@@ -56,6 +61,9 @@ async function request(address, options) {
   }
   const answer = await jsonOf(response);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
+  options.signal?.throwIfAborted();
+  // The connection broke in the middle of the answer.
+  if (answer === null) throw new ApiError(0, UNREACHABLE);
   return answer;
 }
 

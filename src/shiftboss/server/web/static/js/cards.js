@@ -8,7 +8,7 @@ const IDS_MAX = 500;
 export const CARDS_MAX = 20_000;
 
 export class Cards {
-  /** `onChange(ids)` after each batch; null: everything may have changed. */
+  /** `onChange(ids)` after each batch, and after a failure, with `error`; null: everything may have changed. */
   constructor(api, swarm, onChange) {
     this.byId = new Map();
     this.isComplete = false;
@@ -17,9 +17,10 @@ export class Cards {
     this._api = api;
     this._swarm = swarm;
     this._onChange = onChange;
+    this._isAllStale = false;
     this._stale = new Set();
     this._asOf = 0;
-    this._loading = null;
+    this._working = null;
     this._abort = new AbortController();
   }
 
@@ -35,27 +36,77 @@ export class Cards {
     this._asOf = eventId === null || this._asOf === null ? null : Math.max(this._asOf, eventId);
   }
 
-  /** Load all of them. A second call while this goes on waits for the first. */
+  /** Load all of them. While this goes on, another call leads to one more load: pages may have been read too early. */
   load() {
-    this._loading ??= this._loadAll().finally(() => (this._loading = null));
-    return this._loading;
+    this._isAllStale = true;
+    return this._work();
+  }
+
+  /** Fetch these again. What is asked for while all are loaded comes after it; what has failed is tried again, too. */
+  refresh(ids) {
+    for (const id of ids) this._stale.add(id);
+    return this._work();
+  }
+
+  get _isStale() {
+    return this._isAllStale || this._stale.size > 0;
+  }
+
+  /** Until nothing is stale or a request fails. What has failed stays stale. */
+  _work() {
+    if (this._isStale) this._working ??= this._fetchStale();
+    return this._working ?? Promise.resolve();
+  }
+
+  async _fetchStale() {
+    try {
+      while (this._isStale) await (this._isAllStale ? this._loadAll() : this._refreshSome());
+      this._setError(null);
+    } catch (error) {
+      if (!this._abort.signal.aborted) this._setError(error);
+    } finally {
+      this._working = null;
+    }
+  }
+
+  _setError(error) {
+    if (error === this.error) return;
+    this.error = error;
+    this._onChange([]);
   }
 
   async _loadAll() {
+    this._isAllStale = false;
+    this._stale.clear();
+    try {
+      await this._loadPages();
+    } catch (error) {
+      this._isAllStale = true;
+      throw error;
+    }
+  }
+
+  async _loadPages() {
     const seen = new Set();
     let after = null;
-    this.isCut = false;
-    do {
+    let isLast = false;
+    while (!isLast) {
       const page = await this._fetch(after === null ? { limit: FIRST_PAGE } : { limit: PAGE, after });
       this._keep(page.cards, seen);
+      const isFirst = after === null;
       after = page.next_after ?? null;
-      if (seen.size >= CARDS_MAX) this.isCut = after !== null;
-      this.isComplete = after === null || this.isCut;
+      isLast = after === null || seen.size >= CARDS_MAX;
+      if (isLast) this._endLoad(seen, after !== null);
       this._onChange(null);
-    } while (!this.isComplete);
+      // So little has been read that starting again costs less than another load afterwards.
+      if (isFirst && this._isAllStale) return;
+    }
+  }
+
+  _endLoad(seen, isCut) {
     for (const id of this.byId.keys()) if (!seen.has(id)) this.byId.delete(id);
-    this._onChange(null);
-    if (this._stale.size) await this.refresh([]);
+    this.isComplete = true;
+    this.isCut = isCut;
   }
 
   _keep(cards, seen) {
@@ -65,13 +116,14 @@ export class Cards {
     }
   }
 
-  /** Fetch these again. What is asked for while all are loaded comes after it. */
-  async refresh(ids) {
-    for (const id of ids) this._stale.add(id);
-    while (this._stale.size && !this._loading) {
-      const batch = Array.from(this._stale).slice(0, IDS_MAX);
-      for (const id of batch) this._stale.delete(id);
-      await this._refreshBatch(batch);
+  async _refreshSome() {
+    const ids = Array.from(this._stale).slice(0, IDS_MAX);
+    for (const id of ids) this._stale.delete(id);
+    try {
+      await this._refreshBatch(ids);
+    } catch (error) {
+      for (const id of ids) this._stale.add(id);
+      throw error;
     }
   }
 
@@ -88,7 +140,12 @@ export class Cards {
     const asOf = this._asOf;
     this._asOf ??= 0;
     const request = { swarm_id: this._swarm, ...body, ...(asOf !== null && { as_of: asOf }) };
-    // Its `server_time` says nothing of now: the answer may have been made for another page.
-    return this._api.post("list_cards", request, { signal: this._abort.signal });
+    try {
+      // Its `server_time` says nothing of now: the answer may have been made for another page.
+      return await this._api.post("list_cards", request, { signal: this._abort.signal });
+    } catch (error) {
+      if (asOf === null) this._asOf = null;
+      throw error;
+    }
   }
 }

@@ -1,20 +1,23 @@
 // When work is done: once per frame, never more often than the eye can follow, hardly at all in a tab
-// that nobody sees (which gets no frames).
+// that nobody sees.
 
 const HIDDEN_MS = 1000;
 
 /** A function that runs `work` once in the next frame, however often it is called before. */
 export function perFrame(work) {
-  let isPlanned = false;
+  let frame = null;
+  let timer = null;
   const run = () => {
-    isPlanned = false;
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    frame = null;
     work();
   };
   return () => {
-    if (isPlanned) return;
-    isPlanned = true;
-    if (document.hidden) setTimeout(run, HIDDEN_MS);
-    else requestAnimationFrame(run);
+    if (frame !== null) return;
+    frame = requestAnimationFrame(run);
+    // A hidden tab gets no frames, also if it is hidden only now.
+    timer = setTimeout(run, HIDDEN_MS);
   };
 }
 

@@ -8,6 +8,8 @@ import { oneAtATime, perFrame } from "./schedule.js";
 const CARDS_PAUSE_MS = 250;
 // Between two loads of all cards: when more has changed than the feed lists.
 const ALL_CARDS_PAUSE_MS = 10_000;
+// Before cards that could not be loaded are asked for again.
+const RETRY_CARDS_MS = 3000;
 const STATUS_PAUSE_MS = 1000;
 const INBOX_PAUSE_MS = 1000;
 const SWARMS_PAUSE_MS = 5000;
@@ -17,6 +19,7 @@ const SWARMS_LISTED = 50;
 const QUIET_KINDS = new Set([
   "task_added", "task_assigned", "task_started", "task_progress", "checkpoint_stored", "milestone_reported",
   "bus_worker_joined", "progress_update", "worker_registered", "ci_run_found", "ci_passed", "answer_delivered",
+  "heartbeat",
 ]);
 
 const EMPTY_INBOX = { items: [], total: 0, error: null, isLoaded: false };
@@ -32,6 +35,7 @@ export class Store {
     this._watchers = new Set();
     this._cards = null;
     this._staleCards = new Set();
+    this._retryTimer = null;
     this._changedCards = [];
     this._changes = new Map();
     this._isBehind = false;
@@ -107,10 +111,12 @@ export class Store {
   reload() {
     this._askSwarms();
     this._askInbox();
-    if (!this.state.swarm) return;
-    this._isUsageOld = true;
-    this._askStatus();
-    this._cards?.load().catch((error) => this._cardsFailed(error));
+    if (this.state.swarm) {
+      this._isUsageOld = true;
+      this._askStatus();
+      this._cards?.load();
+    }
+    // Also without a swarm: some views are about all of them.
     this._remember(this.state.swarm, { tasks: null, kinds: [] }, true);
     this._deliver();
   }
@@ -183,7 +189,7 @@ export class Store {
     if (this._cards || !this.state.swarm) return;
     const cards = new Cards(this._api, this.state.swarm, (ids) => this._cardsChanged(cards, ids));
     this._cards = cards;
-    cards.load().catch((error) => this._cardsFailed(error));
+    cards.load();
   }
 
   refreshCards(ids) {
@@ -192,13 +198,13 @@ export class Store {
   }
 
   async _loadAllCards() {
-    await this._cards?.load().catch((error) => this._cardsFailed(error));
+    await this._cards?.load();
   }
 
   async _refreshCards() {
     const ids = [...this._staleCards];
     this._staleCards.clear();
-    await this._cards?.refresh(ids).catch((error) => this._cardsFailed(error));
+    await this._cards?.refresh(ids);
   }
 
   _cardsChanged(cards, ids) {
@@ -206,13 +212,16 @@ export class Store {
     // Several batches may come in one frame.
     if (ids === null || this._changedCards === null) this._changedCards = null;
     else this._changedCards.push(...ids);
-    const { byId, isComplete, isCut } = cards;
-    this._set({ cards: { byId, isComplete, isCut, changed: this._changedCards, error: null } });
+    const { byId, isComplete, isCut, error } = cards;
+    this._set({ cards: { byId, isComplete, isCut, changed: this._changedCards, error } });
+    if (error?.isTemporary) this._retryCards();
   }
 
-  _cardsFailed(error) {
-    if (error.name === "AbortError") return;
-    this._set({ cards: { ...this.state.cards, error } });
+  _retryCards() {
+    this._retryTimer ??= setTimeout(() => {
+      this._retryTimer = null;
+      this._askCards();
+    }, RETRY_CARDS_MS);
   }
 
   async _loadStatus() {

@@ -17,11 +17,16 @@ export class EventHistory {
     this._before = null;
     this._newest = 0;
     this._busy = null;
+    this._isNewWanted = false;
     this._abort = new AbortController();
   }
 
   get hasMore() {
     return this._before !== null && this.events.length < KEPT_MAX;
+  }
+
+  get isClosed() {
+    return this._abort.signal.aborted;
   }
 
   close() {
@@ -34,15 +39,30 @@ export class EventHistory {
     return this._one(() => this._older());
   }
 
-  /** Those that came since. */
+  /** Those that came since. While another request goes on, they are asked for after it. */
   newer() {
-    if (!this.isLoaded) return Promise.resolve();
-    return this._one(() => this._newer());
+    if (this._busy) {
+      this._isNewWanted = true;
+      return this._busy;
+    }
+    return this._one(() => this._upToDate());
   }
 
   _one(work) {
-    this._busy ??= this._guarded(work).finally(() => (this._busy = null));
+    this._busy ??= this._work(work);
     return this._busy;
+  }
+
+  async _work(work) {
+    try {
+      await this._guarded(work);
+      while (this._isNewWanted && !this.isClosed) {
+        this._isNewWanted = false;
+        await this._guarded(() => this._upToDate());
+      }
+    } finally {
+      this._busy = null;
+    }
   }
 
   async _guarded(work) {
@@ -50,10 +70,15 @@ export class EventHistory {
       await work();
       this.error = null;
     } catch (error) {
-      if (this._abort.signal.aborted) return;
+      if (this.isClosed) return;
       this.error = error;
     }
     this._onChange();
+  }
+
+  /** A first load that failed is made good. */
+  _upToDate() {
+    return this.isLoaded ? this._newer() : this._older();
   }
 
   async _older() {
@@ -72,7 +97,7 @@ export class EventHistory {
       const { events = [], ...answer } = await this._ask({ after: this._newest });
       const added = events.filter((event) => event.event_id > this._newest).reverse();
       this.events = [...added, ...this.events].slice(0, KEPT_MAX);
-      this._newest = Math.max(this._newest, added[0]?.event_id ?? 0, answer.next_after ?? 0);
+      this._newest = Math.max(this._newest, answer.next_after ?? answer.last_event_id ?? 0);
       if (answer.next_after == null) return;
     }
   }

@@ -7,7 +7,7 @@ export function mountConnection(root, store) {
     const { connection, session } = store.state;
     const isLost = connection === "lost" && session?.can_read !== false;
     root.dataset.state = isLost ? "lost" : "live";
-    replace(root, isLost && h("span", { role: "status" }, "Connection lost. Trying again …"));
+    replace(root, isLost && h("span", null, "Connection lost. Trying again …"));
   };
   store.subscribe((state) => state.connection, show);
   store.subscribe((state) => state.session, show);

@@ -22,12 +22,12 @@ class Header {
     this._store = store;
     this._title = "";
     this._parts = createParts();
-    const { name, status, needs } = this._parts;
+    const { name, status, needs, announced } = this._parts;
     const switcher = h("button.switcher", { type: "button", onclick: openSwitcher, "aria-haspopup": "dialog", "aria-label": "Switch run" }, status, name, icon("chevron"));
     this._switcher = switcher;
-    this._facts = h("dl.header-facts", { "aria-live": "polite", "aria-label": "State of the run" }, factsOf(this._parts));
+    this._facts = h("dl.header-facts", { "aria-label": "State of the run" }, factsOf(this._parts));
     const search = h("button.button.ghost.header-search", { type: "button", onclick: openPalette, "aria-label": "Commands", "aria-keyshortcuts": "Control+K Meta+K" }, icon("search"), h("span", null, "Commands"), h("kbd", null, isMac() ? "⌘K" : "Ctrl K"));
-    root.append(switcher, this._facts, needs, h("div.header-tools", null, search, themeButton()));
+    root.append(switcher, this._facts, needs, announced, h("div.header-tools", null, search, themeButton()));
     for (const part of [(state) => state.status, (state) => state.usage, (state) => state.swarm]) store.subscribe(part, () => this._show());
     store.subscribe((state) => state.inbox.total, () => this._showNeeds());
     setInterval(() => document.hidden || this._showTime(), TICK_MS);
@@ -84,10 +84,11 @@ class Header {
   }
 
   _showNeeds() {
-    const { needs, needsCount, needsWord } = this._parts;
+    const { needs, needsCount, needsWord, announced } = this._parts;
     const { total } = this._store.state.inbox;
     setText(needsCount, number(total));
     setText(needsWord, total === 1 ? "needs you" : "need you");
+    setText(announced, total ? `${needsCount.textContent} ${needsWord.textContent}` : "");
     toggleAttribute(needs, "data-none", total === 0);
     this._showDocumentTitle();
     document.getElementById("favicon").href = `/static/favicon${total ? "-needs-you" : ""}.svg`;
@@ -111,6 +112,8 @@ function createParts() {
     atWork: h("span.number"), money: h("span.number"), moneyNote: h("span.fact-note.number"),
     timeLabel: h("span"), time: h("span.number"), timeNote: h("span.fact-note.number"),
     needs: h("a.needs", { href: link("inbox"), "data-none": true }, needsCount, needsWord), needsCount, needsWord,
+    // The only number that a screen reader speaks by itself.
+    announced: h("p.visually-hidden", { role: "status" }),
   };
 }
 

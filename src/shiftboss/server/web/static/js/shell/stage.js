@@ -3,6 +3,7 @@
 import { empty, h } from "../dom.js";
 import { link, parse } from "../router.js";
 import { currentSwarm } from "../store.js";
+import { errorNotice } from "./errors.js";
 
 // Each exports `view`: `{ name, title, keys, mount(root, ctx) }`. `keys` are those of this view alone:
 // `{ key, shown, label, run(mounted, event) }`. The help lists those with a label, as `shown` or `key`. Those without
@@ -27,6 +28,17 @@ const NOT_FOUND = {
   title: "Not found",
   mount(root) {
     root.append(h("div.page", null, h("h1.visually-hidden", null, "Not found"), empty("There is nothing at this address", "The link may be from another version."), h("a", { href: "#/" }, "To the board")));
+  },
+};
+
+// The server was away while the page asked for a module, or has other files by now.
+const NOT_LOADED = {
+  name: "not-loaded",
+  title: "Not loaded",
+  mount(root) {
+    const reason = { message: "the server did not send its code", hint: "is it running? Load the page again when it is" };
+    const reload = h("button.button.primary", { type: "button", onclick: () => location.reload() }, "Reload the page");
+    root.append(h("div.page", null, h("h1.visually-hidden", null, "Not loaded"), errorNotice("This view could not be loaded", reason), reload));
   },
 };
 
@@ -75,7 +87,7 @@ export class Stage {
 
   async _mount(route) {
     const number = ++this._number;
-    const { view } = (await VIEWS[route.view]?.()) ?? { view: NOT_FOUND };
+    const view = await viewOf(route);
     // The address changed again while the module was loaded.
     if (number !== this._number) return;
     this.mounted.unmount?.();
@@ -89,6 +101,14 @@ export class Stage {
     this.mounted = view.mount(this._root, { ...this._ctx, route }) ?? {};
     this.onShown(route, view);
     if (!isFirst && !this._root.contains(document.activeElement)) this._root.focus({ preventScroll: true });
+  }
+}
+
+async function viewOf(route) {
+  try {
+    return (await VIEWS[route.view]?.())?.view ?? NOT_FOUND;
+  } catch {
+    return NOT_LOADED;
   }
 }
 

@@ -21,7 +21,7 @@ export function logPanel({ read, swarm, id }) {
   const jump = h("button.button.log-jump", { type: "button", hidden: true, onclick: () => follow() }, "Jump to the end");
   const element = h("div.log-panel", null, h("div.log-top", null, attempts, state), h("div.log-frame", null, lines, jump));
   // `epoch` is the attempt that the reader chose, `shown` the one that is shown.
-  const log = { epoch: null, shown: null, next: null, count: 0, dropped: 0, isFollowing: true, timer: null, number: 0, isClosed: false };
+  const log = { epoch: null, shown: null, next: null, count: 0, dropped: 0, isFollowing: true, timer: null, number: 0, isReading: false, isFailed: false, isClosed: false };
 
   lines.addEventListener("scroll", () => {
     log.isFollowing = lines.scrollHeight - lines.scrollTop - lines.clientHeight < NEAR_END_PX;
@@ -43,6 +43,8 @@ export function logPanel({ read, swarm, id }) {
   async function more() {
     clearTimeout(log.timer);
     log.timer = null;
+    log.isReading = true;
+    log.isFailed = false;
     const turn = (log.number += 1);
     let page;
     try {
@@ -52,6 +54,7 @@ export function logPanel({ read, swarm, id }) {
       return;
     }
     if (turn !== log.number || log.isClosed) return;
+    log.isReading = false;
     showPage(page);
     const isMore = page.more;
     if (isMore) log.timer = setTimeout(more, 0);
@@ -73,9 +76,11 @@ export function logPanel({ read, swarm, id }) {
       setText(state, "");
       return;
     }
+    // Why there was nothing yet.
+    if (!log.count) lines.replaceChildren();
     addLines(page.lines ?? []);
     const kept = log.dropped ? `, the last ${LINES_MAX} are shown` : "";
-    setText(state, log.count ? `${plural(log.count, "line")}${kept}${page.live ? ", following" : ""}` : page.live ? "The agent has not said anything yet; this follows it." : "The agent said nothing.");
+    setText(state, log.count ? `${plural(log.count, "line")}${kept}${page.live ? ", following" : ""}` : page.live ? "No output yet; new lines appear here." : "The agent printed nothing.");
     if (log.isFollowing) lines.scrollTop = lines.scrollHeight;
   }
 
@@ -101,6 +106,8 @@ export function logPanel({ read, swarm, id }) {
   }
 
   function failed(error) {
+    log.isReading = false;
+    log.isFailed = true;
     if (log.count) setText(state, `${error.message}. ${error.hint ?? ""}`);
     else lines.replaceChildren(h("div.empty", null, h("h2", null, "The output cannot be read"), h("p", null, error.message), command(`shiftboss logs ${id} --swarm ${swarm}`)));
   }
@@ -112,7 +119,9 @@ export function logPanel({ read, swarm, id }) {
   }
 
   function update({ task }) {
-    if (log.epoch === null && log.shown !== null && task.epoch > log.shown) choose(null);
+    const isNothingShown = log.shown === null && log.timer === null && !log.isReading;
+    if (log.isFailed || isNothingShown) more();
+    else if (log.epoch === null && log.shown !== null && task.epoch > log.shown) choose(null);
     else if (log.timer === null && task.status === "active" && log.shown !== null) log.timer = setTimeout(more, FOLLOW_MS);
   }
 

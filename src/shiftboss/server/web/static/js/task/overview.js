@@ -1,6 +1,7 @@
 // The first tab of a task: what it asks, why its claim was refused, and what happened so far.
 
 import { empty, foreign, h } from "../dom.js";
+import { EventHistory } from "../events/history.js";
 import { milestoneOf, shortCommit, when } from "../format.js";
 import { createItem, updateItem } from "../inbox/item.js";
 import { keyOf } from "../inbox/kinds.js";
@@ -10,7 +11,8 @@ import { isLive } from "./facts.js";
 import { facts as factList, problem, section, show } from "./section.js";
 import { timeline } from "./timeline.js";
 
-const EVENTS_MAX = 500;
+// Each round reads up to 200 events of the task.
+const HISTORY_ROUNDS_MAX = 5;
 // What is answered here; the buttons at the top do the rest.
 const ANSWERED = new Set(["question", "permission", "dispute", "scope", "escalation"]);
 const REASONS = new Set(["question", "dispute", "scope_request"]);
@@ -27,12 +29,17 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
   const about = h("section.section");
   const element = h("div.overview", null, h("div.overview-main", null, asks, refusal, history), h("aside.overview-side", null, about));
   const elements = new Map();
+  const past = new EventHistory(api, swarm, { bead_id: id }, () => {});
+  let isRead = false;
+  let newest = null;
 
   async function update(facts) {
+    newest = facts;
     showAsks(asksOf(facts));
     showRefusal(facts);
     show(about, aboutFacts(facts), () => section("About", aboutList(facts, swarm)));
-    await showHistory(facts);
+    await readHistory();
+    showHistory(newest);
   }
 
   // Each keeps its form, with what was typed into it, as long as it is open.
@@ -58,16 +65,30 @@ export function overviewPanel({ api, swarm, id, ctx, verdict }) {
     verdict.update({ claims: claims.slice(0, 1), task }, { rest: [], query: {} });
   }
 
-  async function showHistory(facts) {
-    try {
-      const { events = [] } = await api.post("list_events", { swarm_id: swarm, bead_id: id, after: 0, limit: EVENTS_MAX });
-      show(history, events, () => section("Attempts", events.length ? timeline(attemptsOf(events), swarm, isLive(facts)) : noHistory()));
-    } catch (error) {
-      if (error.name !== "AbortError") show(history, error.message, () => section("Attempts", problem(error)));
-    }
+  /** Back to the event that added the task, in a run of any length; later on only what is new. */
+  async function readHistory() {
+    await past.newer();
+    for (let round = 1; !isRead && hasOlder() && !past.error && round < HISTORY_ROUNDS_MAX; round += 1) await past.older();
+    isRead ||= past.isLoaded && !past.error;
   }
 
-  return { element, update };
+  const hasOlder = () => past.hasMore && !past.events.some(({ kind }) => kind === "task_added");
+
+  function showHistory(facts) {
+    const { events, error, isClosed } = past;
+    if (isClosed) return;
+    if (error && !events.length) show(history, error.message, () => section("Attempts", problem(error)));
+    else show(history, [events, hasOlder()], () => section("Attempts", attemptsElement(events, facts), hasOlder() && olderNote()));
+  }
+
+  function attemptsElement(events, facts) {
+    if (events.length) return timeline(attemptsOf([...events].reverse()), swarm, isLive(facts));
+    return hasOlder() ? null : noHistory();
+  }
+
+  const olderNote = () => h("p.quiet", null, "What happened earlier is not listed here: ", h("a", { href: taskLink(swarm, id, "events") }, "all events of this task"));
+
+  return { element, update, close: () => past.close() };
 }
 
 const noHistory = () => empty("Nothing has happened yet", "Attempts, claims and verdicts of this task are listed here.");

@@ -36,6 +36,7 @@ export class TaskPage {
     this._facts = null;
     this._asked = 0;
     this._shown = 0;
+    this._hasActed = false;
     this._panel = null;
     this._diffs = new Map();
     this._eventsPanel = eventsPanel;
@@ -50,9 +51,11 @@ export class TaskPage {
 
   async _load() {
     const turn = (this._asked += 1);
+    const shared = !this._hasActed;
+    this._hasActed = false;
     let facts;
     try {
-      facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal);
+      facts = await loadFacts(this._ctx.api, this._swarm, this._id, this._abort.signal, { shared });
     } catch {
       return; // the page was left
     }
@@ -146,6 +149,7 @@ export class TaskPage {
   /** Ends when the page shows the effect: until then, the buttons are for what was before. */
   async _act(...args) {
     const answer = await this._ctx.act(...args);
+    this._hasActed = true;
     await this._load();
     return answer;
   }

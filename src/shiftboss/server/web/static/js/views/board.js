@@ -88,9 +88,13 @@ class Board {
 
   _showNotes({ byId, isComplete, isCut, error }) {
     const isEmpty = isComplete && byId.size === 0;
+    // An error that stays is not announced again with each change.
+    const noted = JSON.stringify([error?.message, isEmpty, isCut]);
     const hasNothing = isEmpty || Boolean(error && byId.size === 0);
     this._host.hidden = hasNothing;
     this._filter.parentElement.hidden = hasNothing;
+    if (noted === this._noted) return;
+    this._noted = noted;
     this._notes.replaceChildren(...[
       error && (error.code === "unknown_swarm" ? noSuchRun(error) : errorNotice("The tasks could not be loaded", error)),
       isEmpty && nothingYet(),

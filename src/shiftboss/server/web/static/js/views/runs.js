@@ -77,10 +77,15 @@ class Runs {
 
   async _fetchOlder() {
     if (!this._before || this._older.length >= KEPT_MAX) return;
-    const page = await this._ctx.api.get(`/swarms?limit=${PAGE}&before=${encodeURIComponent(this._before)}`);
-    this._before = page.next_before ?? null;
-    this._older.push(...page.swarms);
-    this._show();
+    try {
+      const page = await this._ctx.api.get(`/swarms?limit=${PAGE}&before=${encodeURIComponent(this._before)}`);
+      this._before = page.next_before ?? null;
+      this._older.push(...page.swarms);
+      this._show();
+    } catch (error) {
+      // Scrolling asks for them again.
+      this._notes.replaceChildren(errorNotice("Older runs could not be loaded", error));
+    }
   }
 
   _show() {
