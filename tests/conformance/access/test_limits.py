@@ -153,6 +153,14 @@ def test_another_task_is_refused_wherever_a_request_can_name_it(
         assert_limited(reply, "bead_id")
 
 
+def test_the_cards_of_other_tasks_cannot_be_asked_for_by_name(
+    server: InProcessServer, of_task: str
+) -> None:
+    assert_limited(server.bus("list_cards", of_task, bead_ids=["T1", "T2"]), "bead_ids")
+    cards = server.bus("list_cards", of_task, bead_ids=["T1"]).answer["cards"]
+    assert [card["bead_id"] for card in cards] == ["T1"]
+
+
 def test_a_message_is_about_the_task_that_its_worker_holds(
     server: InProcessServer, of_task: str
 ) -> None:
@@ -303,7 +311,7 @@ _HARMLESS = {
     " depends_on dependencies_completed epic_id merges token_id workers tasks",
     "checked by `authorization.py` itself: a token for a task cannot poll": "poll ack",
     "positions in lists of the own swarm, or of lists that are filtered": "after before limit"
-    " only_open bead_ids as_of at kinds tail shared",
+    " only_open as_of at kinds tail shared",
     "limited to the own swarm by the service": "all_swarms",
     "files and repositories, which belong to no swarm": "repo files files_readonly paths plan_ref"
     " plan_file base branch target landed_as worktree",
@@ -318,7 +326,9 @@ _HARMLESS = {
     "of a packet: its steps, and what is claimed": "task_id task_name status tasks_completed"
     " tasks_total final_commit tests_passed review_passed recoverable",
 }
-_CHECKED = frozenset(["swarm_id", "bead_id", "packet_id", "packet_name", "name", "worker_name"])
+_CHECKED = frozenset(
+    ["swarm_id", "bead_id", "bead_ids", "packet_id", "packet_name", "name", "worker_name"]
+)
 
 
 def test_every_member_of_a_request_was_looked_at() -> None:

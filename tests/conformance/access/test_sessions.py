@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.coordinator.deployment.sessions import CODE_MS, CODES_MAX, SESSION_MS, SESSIONS_MAX
+from shiftboss.coordinator.deployment.sessions import (
+    CODE_MS,
+    CODES_MAX,
+    CODES_OF_NAME_MAX,
+    CODES_OF_OPERATORS,
+    SESSION_MS,
+    SESSIONS_MAX,
+)
 from shiftboss.system.logs import AUDIT_LOGGER
 from tests.in_process import OPERATOR_TOKEN, InProcessReply, InProcessServer
 from tests.waiting import eventually
@@ -98,11 +105,25 @@ def test_a_link_expires(server: InProcessServer) -> None:
 
 
 def test_links_that_nobody_uses_do_not_pile_up(guarded: InProcessServer) -> None:
-    for _ in range(CODES_MAX):
-        code_of(guarded)
-    assert guarded.operator("create_login").status == 409
-    guarded.clock.now_ms += CODE_MS
-    assert guarded.operator("create_login").status == 200
+    codes = []
+    for _ in range(CODES_OF_NAME_MAX + 1):
+        codes.append(code_of(guarded))
+        guarded.clock.now_ms += 1
+    assert redeem(guarded, codes[0]).code == "login_code_invalid"
+    for code in codes[1:]:
+        assert redeem(guarded, code).status == 200
+
+
+def test_others_cannot_keep_the_operator_from_logging_in(server: InProcessServer) -> None:
+    for number in range((CODES_MAX - CODES_OF_OPERATORS) // CODES_OF_NAME_MAX):
+        token = server.create_token(f"reader-{number}", "read-only")
+        for _ in range(CODES_OF_NAME_MAX):
+            code_of(server, token)
+    token = server.create_token("one-more", "read-only")
+    assert server.operator("create_login", token).status == 409
+    code_of(server)
+    server.clock.now_ms += CODE_MS
+    assert server.operator("create_login", token).status == 200
 
 
 def test_a_link_is_nothing_without_the_token_that_made_it(server: InProcessServer) -> None:

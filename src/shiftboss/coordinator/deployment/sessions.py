@@ -15,12 +15,17 @@ from shiftboss.coordinator.deployment.shared_settings import SharedSettings
 from shiftboss.errors import Conflict, LoginCodeInvalid
 from shiftboss.protocol.deployment.sessions import CreateLoginRequest, LoginLink
 from shiftboss.rules.access.actors import SESSION_PREFIX, Actor
+from shiftboss.rules.access.roles import Role
 from shiftboss.rules.access.tokens import TOKEN_BYTES, LoginCode, StoredToken, token_digest
 from shiftboss.store.port import Store, Transaction
 
 CODE_MS: Final = 10 * 60 * 1000
 SESSION_MS: Final = 7 * 24 * 3600 * 1000
 CODES_MAX: Final = 1_000
+# Others cannot keep the operator from logging in.
+CODES_OF_OPERATORS: Final = 100
+# Of one name. The oldest goes when another one is made.
+CODES_OF_NAME_MAX: Final = 20
 # Of one name. The oldest ends when another one begins.
 SESSIONS_MAX: Final = 50
 
@@ -81,13 +86,15 @@ def _digest(code: str) -> bytes:
 
 
 def create_code(tx: Transaction, digest: bytes, now_ms: int) -> LoginCode:
-    tx.forget_login_codes(now_ms)
-    if tx.login_code_count() >= CODES_MAX:
-        raise Conflict(
-            f"there are {CODES_MAX} unused login links; nothing was changed",
-            hint="use one of them, or wait ten minutes",
-        )
     actor = tx.actor
+    tx.forget_login_codes(now_ms)
+    tx.forget_older_login_codes(actor.name, CODES_OF_NAME_MAX - 1)
+    reserved = 0 if actor.role is Role.OPERATOR else CODES_OF_OPERATORS
+    if tx.login_code_count() >= CODES_MAX - reserved:
+        raise Conflict(
+            "there are too many unused login links; nothing was changed",
+            hint="wait ten minutes: then they are no longer valid",
+        )
     code = LoginCode(
         digest=digest,
         name=actor.name,

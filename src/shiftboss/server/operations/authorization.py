@@ -27,6 +27,7 @@ R = TypeVar("R", bound=Request)
 
 SWARM_FIELD: Final = "swarm_id"
 TASK_FIELD: Final = "bead_id"
+TASKS_FIELD: Final = "bead_ids"
 PACKET_FIELD: Final = "packet_id"
 MESSAGE_FIELD: Final = "message"
 POLL_FIELD: Final = "poll"
@@ -127,6 +128,8 @@ def _limit_task(
 ) -> None:
     if names.poll and getattr(request, POLL_FIELD):
         raise _not_about_one_task(actor, POLL_FIELD)
+    for task_id in getattr(request, TASKS_FIELD, None) or ():
+        check_task(actor, task_id, TASKS_FIELD)
     if names.packet:
         check_task(actor, packet_task_id(getattr(request, PACKET_FIELD)), PACKET_FIELD)
     elif names.task and getattr(request, TASK_FIELD) is None:

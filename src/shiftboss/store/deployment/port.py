@@ -56,6 +56,9 @@ class DeploymentTransaction(Protocol):
         """Delete those that have expired."""
         ...
 
+    def forget_older_login_codes(self, name: str, kept: int) -> None:
+        """All codes of the name but the newest."""
+
     def login_code_count(self) -> int: ...
 
     # -- keys

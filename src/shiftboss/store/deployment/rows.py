@@ -58,6 +58,9 @@ class DeploymentRows(TransactionPart):
     def forget_login_codes(self, now_ms: int) -> None:
         self._write("forget_login_codes", {"now_ms": now_ms})
 
+    def forget_older_login_codes(self, name: str, kept: int) -> None:
+        self._write("forget_older_login_codes", {"name": name, "kept": kept})
+
     def login_code_count(self) -> int:
         row = self._session.fetch_one("login_code_count", {})
         return 0 if row is None else int(row[0])

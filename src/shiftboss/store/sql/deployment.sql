@@ -55,6 +55,13 @@ RETURNING digest, name, role, swarm_id, task_id, worker, maker_id, created_at_ms
 -- name: forget_login_codes
 DELETE FROM login_codes WHERE expires_at_ms <= :now_ms;
 
+-- name: forget_older_login_codes
+-- All codes of a name but the newest.
+DELETE FROM login_codes WHERE name = :name AND digest NOT IN (
+    SELECT digest FROM login_codes WHERE name = :name
+    ORDER BY created_at_ms DESC, digest LIMIT :kept
+);
+
 -- name: login_code_count
 SELECT count(*) FROM login_codes;
 
