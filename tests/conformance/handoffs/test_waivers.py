@@ -63,6 +63,25 @@ async def test_a_waiver_of_accepted_work_is_refused(handoffs: HandoffFixture) ->
     assert (await handoffs.show_handoff("t")).waivers == []
 
 
+@pytest.mark.parametrize("has_work", [True, False])
+async def test_a_claim_without_work_gets_no_waiver_of_its_ancestry(
+    handoffs: HandoffFixture, has_work: bool
+) -> None:
+    """Its receipt would contradict itself. Work that does not descend from the base is work."""
+    await handoffs.given_out("t", "w")
+    await handoffs.claim("t", name="w", commit="a" * 40)
+    job = await handoffs.taken()
+    claimed = "a" * 40 if has_work else job.base_commit
+    await handoffs.report(job, refused(job, "ancestry", commit=claimed))
+    if has_work:
+        await handoffs.handoff_service.waive(waiver_of("ancestry"))
+    else:
+        with pytest.raises(Conflict, match="there is no work to accept") as error:
+            await handoffs.handoff_service.waive(waiver_of("ancestry"))
+        assert "shiftboss task retry t --swarm" in (error.value.hint or "")
+    assert len((await handoffs.show_handoff("t")).waivers) == int(has_work)
+
+
 async def test_waivers_of_all_that_was_refused_answer_the_question_about_it(
     handoffs: HandoffFixture,
 ) -> None:

@@ -33,6 +33,12 @@ BUDGET = Hold("s", "t", "budget", "the budget is used up", 0, None)
         (BudgetRecord("s", "t", 100, None), Totals(101), "--tokens 202"),
         (BudgetRecord("s", "t", 100, None), Totals(1000), "--tokens 2000"),
         (BudgetRecord("s", "t", 100, 5_000_000), Totals(50), "--tokens 200 --dollars 10"),
+        (BudgetRecord("s", "t", 100, 5_000_000), Totals(150), "--tokens 300 --dollars 5"),
+        (
+            BudgetRecord("s", "t", 100, 5_000_000),
+            Totals(50, microdollars=6_000_000),
+            "--tokens 100 --dollars 12",
+        ),
         (
             BudgetRecord("s", "t", None, 10),
             Totals(50, microdollars=1_500_000),

@@ -23,6 +23,8 @@ def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
     contract = WorkerHandoff.model_validate_json(handoff.body).contract
     check_waiver(request.check, request.subject, contract.success_criteria)
     _check_not_accepted(tx, handoff)
+    if request.check == "ancestry":
+        _check_has_work(tx, handoff)
     waiver = Waiver(
         check=request.check,
         subject=request.subject,
@@ -57,6 +59,21 @@ def _check_not_accepted(tx: Transaction, handoff: Handoff) -> None:
         hint=f"`{receipt}` shows which checks it has passed",
         facts={"task_status": task.status},
     )
+
+
+def _check_has_work(tx: Transaction, handoff: Handoff) -> None:
+    """A receipt for the base itself would contradict itself."""
+    last = tx.last_claim(handoff.swarm_id, handoff.task_id)
+    if last is None or last.verdict is None:
+        return
+    if Verdict.model_validate_json(last.verdict).commit == handoff.base_commit:
+        retry = f"shiftboss task retry {handoff.task_id} --swarm {handoff.swarm_id}"
+        raise Conflict(
+            f"{handoff.task_id} claims the base itself: there is no work to accept; nothing was "
+            "changed",
+            field="check",
+            hint=f"`{retry}` lets another attempt do the work",
+        )
 
 
 def _answer_questions(tx: Transaction, handoff: Handoff, waiver: Waiver, now_ms: int) -> None:

@@ -18,9 +18,9 @@ def dispute_command(swarm_id: str, task_id: str) -> str:
 
 def waive_commands(swarm_id: str, task_id: str, checks: Iterable[str]) -> list[str]:
     """For the operator: accept the work although these checks failed, each once. The commit itself
-    cannot be waived."""
+    cannot be waived, and a wrong ancestry mostly means that there is no work to accept."""
     return [
         f"shiftboss waive {task_id} --swarm {swarm_id} --check {check} --reason 'why it may fail'"
         for check in dict.fromkeys(checks)
-        if check != "commit"
+        if check not in ("commit", "ancestry")
     ]

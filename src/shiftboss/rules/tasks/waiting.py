@@ -244,13 +244,18 @@ def holder_reason(swarm_id: str, task_id: str, holder: Holder) -> Reason:
 def raise_budget_command(
     swarm_id: str, task_id: str, budget: BudgetRecord | None, used: Totals
 ) -> str:
-    """Sets twice the budget, or twice what was used if that is more. A limit that is left out would
-    be removed, and one of the two is required."""
+    """Sets twice the limit that is reached, or twice what was used if that is more, and repeats the
+    other one: a limit that is left out would be removed, and one of the two is required."""
+    is_known = exceeded_limit(used, budget) is not None
+
+    def raised(limit: int, spent: int) -> int:
+        return limit if is_known and spent < limit else 2 * max(limit, spent, 1)
+
     tokens = microdollars = None
     if budget is None or budget.tokens is not None or budget.microdollars is None:
-        tokens = 2 * max((budget.tokens if budget else None) or 0, used.tokens, 1)
+        tokens = raised((budget.tokens if budget else None) or 0, used.tokens)
     if budget is not None and budget.microdollars is not None:
-        microdollars = 2 * max(budget.microdollars, used.microdollars, 1)
+        microdollars = raised(budget.microdollars, used.microdollars)
     return set_budget_command(BudgetRecord(swarm_id, task_id, tokens, microdollars))
 
 

@@ -77,7 +77,7 @@ def set_budget(
 ) -> Output:
     """Set what a task or a swarm may use.
 
-    Only the operator may raise a limit. An option that is left out sets no limit.
+    Only the operator may raise a limit. A limit that is left out is removed.
 
     \b
     Example:
