@@ -90,7 +90,7 @@ def _ask(operator: Operator) -> None:
 
 
 def _write_log(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)  # by an earlier turn of this module
+    folder.mkdir(parents=True, exist_ok=True)  # a worker may set this module up twice
     record = {"settings": {"kind": "command"}, "started_at": "2026-01-05T10:00:00Z"}
     (folder / "attempt.json").write_text(json.dumps(record))
     (folder / "output.log").write_text(f"{HOSTILE}\n{LONG}\n")
